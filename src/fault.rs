@@ -1,0 +1,279 @@
+//! What can stop a whole command, and how it ends then.
+//!
+//! Owns the error codes, their exit codes and what to do about each. It does not know who raises them.
+//! Invariant: callers branch on `Code`, never on a message; a code keeps its exit code.
+
+use std::borrow::Cow;
+
+/// How a process ends (the table in README and DESIGN section 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// 0: done or replayed.
+    Done,
+    /// 1: failed; running it again does not help.
+    Failed,
+    /// 2: usage or configuration; nothing was touched.
+    Usage,
+    /// 3: done, but something was found (rejects, findings).
+    Found,
+    /// 4: stopped from inside; running it again resumes.
+    Stopped,
+    /// 5: the source changed.
+    SourceChanged,
+    /// 75: not now; later.
+    NotNow,
+    /// 130: stopped by SIGINT after the batch in hand.
+    Interrupted,
+    /// 143: stopped by SIGTERM after the batch in hand.
+    Terminated,
+}
+
+impl Exit {
+    /// The number that the shell sees.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Found => 3,
+            Self::Stopped => 4,
+            Self::SourceChanged => 5,
+            Self::NotNow => 75,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// Whether the same command, run again, can end better.
+    pub fn retryable(self) -> bool {
+        match self {
+            Self::Stopped | Self::NotNow | Self::Interrupted | Self::Terminated => true,
+            Self::Done | Self::Failed | Self::Usage | Self::Found | Self::SourceChanged => false,
+        }
+    }
+}
+
+/// Declares the error codes with their exit, what each means and what to do about it, in one table.
+macro_rules! codes {
+    ($($variant:ident $code:literal $exit:ident $means:literal $remedy:literal;)*) => {
+        /// Why a command stopped. The codes are a contract (`error.code` in JSON, `enlist explain`).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(#[doc = $means] $variant,)*
+        }
+
+        impl Code {
+            /// Every code, in the order in which they are documented.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The stable code.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// How the process ends.
+            pub fn exit(self) -> Exit {
+                match self { $(Self::$variant => Exit::$exit,)* }
+            }
+
+            /// What it means, one sentence without a dot.
+            pub fn means(self) -> &'static str {
+                match self { $(Self::$variant => $means,)* }
+            }
+
+            /// What to do, one sentence without a dot.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)* }
+            }
+
+            /// The code with this text.
+            pub fn from_code(code: &str) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)* _ => None }
+            }
+        }
+    };
+}
+
+codes! {
+    EmptyFile "empty_file" Failed
+        "the file holds nothing at all"
+        "check the export that made it";
+    NoHeader "no_header" Failed
+        "the file has no header row"
+        "add one, or pass --no-header with --map phone=#1";
+    NoPhoneColumn "no_phone_column" Failed
+        "no column of the header is known to hold phones"
+        "name it with --map phone=HEADER, or pass --skip-lines when a title stands above the header";
+    DuplicatePhoneColumn "duplicate_phone_column" Failed
+        "more than one column could hold the phones, or one field is mapped twice"
+        "say which one with --map phone=#N";
+    UnknownColumn "unknown_column" Failed
+        "an option names a column that the header does not have"
+        "check the spelling against the headers listed in the message";
+    TruncatedGzip "truncated_gzip" Failed
+        "the compressed file ends early, so its last rows are missing"
+        "copy the file again and run the same command";
+    IsZip "is_zip" Failed
+        "the file is a zip archive"
+        "unpack it and import the list inside";
+    IsXlsx "is_xlsx" Failed
+        "the file is an Excel workbook, whatever its name says"
+        "save it as CSV UTF-8 and import that";
+    IsXls "is_xls" Failed
+        "the file is an old Excel workbook, whatever its name says"
+        "save it as CSV UTF-8 and import that";
+    IsDirectory "is_directory" Failed
+        "the path is a folder"
+        "name a file in it";
+    NotFound "not_found" Failed
+        "there is no file at that path"
+        "check the path; it is taken from the current folder";
+    UnreadableFile "unreadable_file" Failed
+        "the file is there but cannot be read"
+        "check its permissions and the disk";
+    LineTooLong "line_too_long" Failed
+        "the first line does not end within 1 MiB, so this is hardly a list"
+        "check that it is a CSV file, and its line ends";
+    BadEncoding "bad_encoding" Failed
+        "the header holds bytes that are no characters in the file's character set"
+        "name the character set with --encoding (for example windows-1254)";
+    FileChanged "file_changed" SourceChanged
+        "the file is not the one that this import began with"
+        "restore the file and run again, or import the new one as it is: that begins a new import";
+    SettingsChanged "settings_changed" Usage
+        "an unfinished import of this file into this list was begun with other settings"
+        "finish it with --continue ID as it began, or begin anew with --again";
+    TooManyRejects "too_many_rejects" Stopped
+        "more rows were refused than --max-rejects allows"
+        "look at the reasons with 'enlist rejects ID', then run again with a higher --max-rejects to go on";
+    UnknownList "unknown_list" Usage
+        "there is no list of that name"
+        "check the spelling, or pass --create-list to create it";
+    BadListName "bad_list_name" Usage
+        "a list name has 1 to 200 characters and no control characters"
+        "choose a shorter name";
+    UnknownJob "unknown_job" Usage
+        "there is no job with that number"
+        "'enlist jobs' lists them; 'last' names the newest";
+    JobState "job_state" Usage
+        "the job is in a state in which that cannot be done"
+        "'enlist jobs show ID' tells its state";
+    Held "held" NotNow
+        "another process is running this import"
+        "wait for it, or pass --wait";
+    Paused "paused" NotNow
+        "the job is paused"
+        "'enlist jobs resume ID' lets it go on";
+    Cancelled "cancelled" Failed
+        "the job was cancelled while it ran"
+        "run the import again to go on from where it stopped";
+    LeaseLost "lease_lost" Stopped
+        "another process took this import over, so this one stopped writing"
+        "nothing; the other process finishes it, and running again shows the result";
+    Superseded "superseded" Stopped
+        "this import was replaced by a newer one of the same file name"
+        "nothing; the newer import counts";
+    SkippedInput "skipped_input" Stopped
+        "the database lost commits that it had confirmed, and they could not be repeated"
+        "run the same command again";
+    DatabaseNotFound "database_not_found" Usage
+        "there is no database there, and this command does not create one"
+        "check --database-url; 'enlist import' or 'enlist migrate' creates a database";
+    DatabaseUnreachable "database_unreachable" NotNow
+        "the database server does not answer"
+        "check that it runs and that host and port are right, then run again";
+    DatabaseRefused "database_refused" Usage
+        "the database server refused the user, the password or the database name"
+        "check --database-url";
+    DatabaseReadOnly "database_read_only" Usage
+        "the database cannot be written"
+        "check the permissions of the file or the role, or connect to the primary server";
+    DatabaseBusy "database_busy" NotNow
+        "another process holds the database in a transaction"
+        "wait for it to end, then run again";
+    DatabaseStopped "database_stopped" Stopped
+        "the database went away in the middle of the work"
+        "run the same command again when it is back; it resumes";
+    DatabaseFailed "database_failed" Failed
+        "the database refused a statement"
+        "this is likely a fault in enlist; the message names the statement's SQLSTATE";
+    DiskFull "disk_full" Stopped
+        "the disk that holds the database or the temporary files is full"
+        "free some space and run the same command again; it resumes";
+    SchemaOutdated "schema_outdated" NotNow
+        "the database's tables are older than this program"
+        "run 'enlist migrate' once";
+    ForeignDatabase "foreign_database" Usage
+        "the database belongs to another application: it holds tables, but not enlist's"
+        "name enlist's own database with --database-url";
+    RejectsIsInput "rejects_is_input" Usage
+        "the reject file would overwrite the input"
+        "choose another path for --rejects";
+    UnwritableFile "unwritable_file" Usage
+        "an output file cannot be written"
+        "check the folder and its permissions";
+    Usage "usage" Usage
+        "the command line is not understood"
+        "see 'enlist --help' and 'enlist COMMAND --help'";
+    Config "config" Usage
+        "the configuration is not understood or not safe to use"
+        "'enlist config' shows each value and where it came from";
+    Interrupted "interrupted" Interrupted
+        "stopped by SIGINT after the batch in hand"
+        "run the same command again; it resumes";
+    Terminated "terminated" Terminated
+        "stopped by SIGTERM after the batch in hand"
+        "run the same command again; it resumes";
+    Internal "internal" Failed
+        "something happened that should be impossible"
+        "please report it with the message";
+}
+
+/// One reason to stop, said once, at the top.
+///
+/// `message` is a lower-case fragment without a final dot that quotes what the user wrote; `hint` says
+/// what to do next. Neither ever holds a password, a phone or a name.
+#[derive(Debug, Clone)]
+pub struct Fault {
+    /// What kind of reason.
+    pub code: Code,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub hint: Cow<'static, str>,
+}
+
+impl Fault {
+    /// A fault with the code's usual advice.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: Cow::Borrowed(code.remedy()) }
+    }
+
+    /// The same with better advice.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_found_by_its_text_and_ends_nonzero() {
+        for code in Code::ALL {
+            assert_eq!(Code::from_code(code.as_str()), Some(*code));
+            assert_ne!(code.exit().code(), 0, "{}", code.as_str());
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Importing.
+pub mod report;

@@ -1,0 +1,225 @@
+//! What an import is asked to do, and what it answers.
+//!
+//! Owns the request and the report. It does not know how they are written or printed. Invariant: every
+//! figure of a report is a sum of committed run keys (rule 14).
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::fault::{Exit, Fault};
+use crate::job::{JobId, State};
+use crate::reject::Reason;
+use crate::run::Counts;
+use crate::settings::{Settings, Wanted};
+
+/// Where the rows come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A file, by path.
+    Path(PathBuf),
+    /// Standard input, spooled under the state folder.
+    Stdin,
+}
+
+/// What to do about a list that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewList {
+    /// Refuse it, unless the database holds no list yet.
+    Refuse,
+    /// Create it.
+    Create,
+}
+
+/// How to choose among earlier runs of the same import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// Resume what is unfinished, replay what is finished, else begin.
+    Auto,
+    /// Begin a new generation, or join its unfinished one.
+    Again,
+    /// Go on with this job as it began.
+    Continue(JobId),
+}
+
+/// How long to wait for another holder of the same import.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: answer `held`.
+    No,
+    /// Until it ended.
+    Forever,
+    /// At most so long.
+    Until(Duration),
+}
+
+/// How many refused rows are acceptable.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    /// So many rows.
+    Rows(u64),
+    /// So many of a hundred rows, judged from the 1,000th row on and at the end.
+    Percent(f64),
+}
+
+/// One import, asked for.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Where the rows come from.
+    pub input: Input,
+    /// The list's name as written.
+    pub list: String,
+    /// What to do when there is no such list.
+    pub new_list: NewList,
+    /// The options that decide the outcome.
+    pub wanted: Wanted,
+    /// `--batch-size`: records of a batch of a *new* job.
+    pub batch_rows: Option<u32>,
+    /// `--writers`: lanes of a new job, and how many of them write at once.
+    pub writers: Option<u16>,
+    /// `--max-rejects`.
+    pub max_rejects: Option<Budget>,
+    /// Which of `--again` and `--continue` was given.
+    pub entry: Entry,
+    /// `--wait`.
+    pub wait: Wait,
+    /// How long a holder may be silent before others may take over. At least 1 s.
+    pub lease: Duration,
+    /// The folder for spool files.
+    pub state_dir: PathBuf,
+}
+
+/// Something a person should know although the import went on. Codes are stable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// A stable code, for example `nothing_stored`.
+    pub code: &'static str,
+    /// A fragment for a person.
+    pub message: String,
+}
+
+impl Warning {
+    /// A warning.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// How often a reason occurred in a job, and where first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReasonCount {
+    /// The reason.
+    pub reason: Reason,
+    /// How many rows.
+    pub rows: u64,
+    /// The line of the first of them.
+    pub first_line: u64,
+    /// The detail of the first of them.
+    pub first_detail: String,
+}
+
+/// The answer to a request, whatever happened.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The job, once there is one.
+    pub job: Option<JobId>,
+    /// The list's name as it is stored.
+    pub list: String,
+    /// Whether this run created the list.
+    pub list_created: bool,
+    /// Where the job stands.
+    pub state: Option<State>,
+    /// The whole job's figures, of this run and of those before.
+    pub counts: Counts,
+    /// Rows committed before this run.
+    pub resumed_rows: u64,
+    /// Rows committed by this run.
+    pub this_run_rows: u64,
+    /// Whether the answer is a finished job's stored result.
+    pub replayed: bool,
+    /// How often the job was begun, this run included; 0 without a job.
+    pub attempt: u32,
+    /// How long this run took.
+    pub elapsed: Duration,
+    /// What else to know.
+    pub warnings: Vec<Warning>,
+    /// The reasons for refused rows, most frequent first.
+    pub reasons: Vec<ReasonCount>,
+    /// The settings the job runs under, once they are resolved.
+    pub settings: Option<Settings>,
+    /// Why it stopped, when it did not end.
+    pub error: Option<Fault>,
+}
+
+impl Report {
+    /// A report on nothing yet.
+    pub fn new(list: &str) -> Self {
+        Self {
+            job: None,
+            list: list.to_owned(),
+            list_created: false,
+            state: None,
+            counts: Counts::default(),
+            resumed_rows: 0,
+            this_run_rows: 0,
+            replayed: false,
+            attempt: 0,
+            elapsed: Duration::ZERO,
+            warnings: Vec::new(),
+            reasons: Vec::new(),
+            settings: None,
+            error: None,
+        }
+    }
+
+    /// How the process ends, given what `--max-rejects` said.
+    ///
+    /// A budget that was kept makes rejects an expected outcome (0); without one they are a finding (3).
+    /// Rows read and none stored is a failure (1), so that a wrong file is never "done".
+    pub fn exit(&self, max_rejects: Option<Budget>) -> Exit {
+        if let Some(fault) = &self.error {
+            return fault.code.exit();
+        }
+        if self.counts.rows > 0 && self.counts.stored() + self.counts.stale == 0 {
+            return Exit::Failed;
+        }
+        if self.counts.rejected > 0 && max_rejects.is_none() {
+            return Exit::Found;
+        }
+        Exit::Done
+    }
+}
+
+/// Where an import stands, for a progress display.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of decoded text committed by every lane.
+    pub bytes: u64,
+    /// Bytes of decoded text in all, where known beforehand.
+    pub total_bytes: Option<u64>,
+    /// The line up to which every lane committed.
+    pub line: u64,
+    /// The line from which this run resumed, when it did.
+    pub resumed_line: Option<u64>,
+    /// Rows committed, earlier runs included.
+    pub rows: u64,
+    /// Rows committed before this run.
+    pub resumed_rows: u64,
+    /// Rows refused, earlier runs included.
+    pub rejected: u64,
+}
+
+/// What is told while an import runs.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// Bytes of the input read by the pass that takes the fingerprint, of so many.
+    Surveyed {
+        /// Bytes read.
+        bytes: u64,
+        /// The input's size, where known.
+        total: Option<u64>,
+    },
+    /// Something to say at once on standard error, for example that a dead holder was taken over.
+    Note(String),
+    /// Something was committed, or the import is about to begin.
+    Progress(Progress),
+}

@@ -1,0 +1,12 @@
+//! `enlist` imports recipient lists so that a run can be killed anywhere and run again.
+
+pub mod fault;
+pub mod import;
+pub mod job;
+pub mod phone;
+pub mod position;
+pub mod recipient;
+pub mod reject;
+pub mod row;
+pub mod run;
+pub mod settings;
