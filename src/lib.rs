@@ -1,8 +1,16 @@
 //! `enlist` imports recipient lists so that a run can be killed anywhere and run again.
 
+pub mod admission;
+pub mod backoff;
+pub mod batch;
+pub mod clock;
+mod crash;
 pub mod fault;
+pub mod holder;
 pub mod import;
 pub mod job;
+pub mod list;
+pub mod owner;
 pub mod phone;
 pub mod position;
 pub mod recipient;
@@ -10,3 +18,5 @@ pub mod reject;
 pub mod row;
 pub mod run;
 pub mod settings;
+pub mod stop;
+pub mod store;

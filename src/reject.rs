@@ -145,6 +145,19 @@ pub struct Reject {
     pub raw: Vec<u8>,
 }
 
+/// How often a reason occurred in a job, and where first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReasonCount {
+    /// The reason.
+    pub reason: Reason,
+    /// How many rows.
+    pub rows: u64,
+    /// The line of the first of them.
+    pub first_line: u64,
+    /// The detail of the first of them.
+    pub first_detail: String,
+}
+
 /// How much is kept of a record that is longer than a record may be, in bytes.
 pub const RAW_KEPT: usize = 64 * 1024;
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use crate::fault::{Exit, Fault};
 use crate::job::{JobId, State};
-use crate::reject::Reason;
 use crate::run::Counts;
 use crate::settings::{Settings, Wanted};
 
@@ -30,16 +29,8 @@ pub enum NewList {
     Create,
 }
 
-/// How to choose among earlier runs of the same import.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
-    /// Resume what is unfinished, replay what is finished, else begin.
-    Auto,
-    /// Begin a new generation, or join its unfinished one.
-    Again,
-    /// Go on with this job as it began.
-    Continue(JobId),
-}
+pub use crate::admission::Entry;
+pub use crate::reject::ReasonCount;
 
 /// How long to wait for another holder of the same import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,19 +93,6 @@ impl Warning {
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
-}
-
-/// How often a reason occurred in a job, and where first.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReasonCount {
-    /// The reason.
-    pub reason: Reason,
-    /// How many rows.
-    pub rows: u64,
-    /// The line of the first of them.
-    pub first_line: u64,
-    /// The detail of the first of them.
-    pub first_detail: String,
 }
 
 /// The answer to a request, whatever happened.

@@ -1,0 +1,160 @@
+//! Rows gathered into batches on a frozen grid, split into lanes, folded into what is written.
+//!
+//! Owns the grid's edges, the split and the fold (rules 5, 6 and 12). It does not know where rows come
+//! from or go to. Invariant: batches are contiguous and half-open, and where they end depends on the
+//! records since the first data record alone, never on where reading began or how many write.
+
+use std::collections::HashMap;
+
+use crate::job::{BATCH_BYTES_MAX, Grid, lane_of};
+use crate::phone::Phone;
+use crate::position::{Position, Range};
+use crate::recipient::Recipient;
+use crate::reject::Reject;
+
+/// A row after judging.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// No content; counted and skipped.
+    Blank,
+    /// Taken.
+    Recipient(Recipient),
+    /// Refused.
+    Reject(Reject),
+}
+
+/// One lane's share of one batch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Taken rows in file order.
+    pub recipients: Vec<Recipient>,
+    /// Refused rows in file order; lane 0 only.
+    pub rejects: Vec<Reject>,
+    /// Blank rows; lane 0 only.
+    pub blank: u64,
+}
+
+impl Part {
+    /// Whether committing it would write nothing but a position.
+    pub fn is_empty(&self) -> bool {
+        self.recipients.is_empty() && self.rejects.is_empty() && self.blank == 0
+    }
+}
+
+/// A contiguous range of the input, judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// What it covers.
+    pub range: Range,
+    /// One part per lane.
+    pub parts: Vec<Part>,
+}
+
+/// Cuts judged rows into batches.
+#[derive(Debug)]
+pub struct Batcher {
+    grid: Grid,
+    from: Position,
+    to: Position,
+    records: u32,
+    parts: Vec<Part>,
+}
+
+impl Batcher {
+    /// Begins at `from`, which is the first data record or the end of a batch of the same grid.
+    pub fn new(grid: Grid, from: Position) -> Self {
+        Self { grid, from, to: from, records: 0, parts: empty_parts(grid) }
+    }
+
+    /// Adds the row that ends at `end`. Returns the batch that it completes, if it does.
+    pub fn push(&mut self, outcome: Outcome, end: Position) -> Option<Batch> {
+        let lane = match &outcome {
+            Outcome::Recipient(recipient) => usize::from(lane_of(recipient.phone.as_str(), self.grid.lanes)),
+            Outcome::Blank | Outcome::Reject(_) => 0,
+        };
+        if let Some(part) = self.parts.get_mut(lane) {
+            match outcome {
+                Outcome::Blank => part.blank += 1,
+                Outcome::Recipient(recipient) => {
+                    self.records += 1;
+                    part.recipients.push(recipient);
+                }
+                Outcome::Reject(reject) => {
+                    self.records += 1;
+                    part.rejects.push(reject);
+                }
+            }
+        }
+        self.to = end;
+        let full = self.records >= self.grid.batch_rows || end.byte - self.from.byte >= BATCH_BYTES_MAX;
+        if full { self.take() } else { None }
+    }
+
+    /// The last batch, cut by the end of the input. Not to be called when reading stopped before.
+    pub fn finish(mut self) -> Option<Batch> {
+        self.take()
+    }
+
+    fn take(&mut self) -> Option<Batch> {
+        if self.to == self.from {
+            return None;
+        }
+        let range = Range { from: self.from, to: self.to };
+        self.from = self.to;
+        self.records = 0;
+        Some(Batch { range, parts: std::mem::replace(&mut self.parts, empty_parts(self.grid)) })
+    }
+}
+
+fn empty_parts(grid: Grid) -> Vec<Part> {
+    (0..grid.lanes.max(1)).map(|_| Part::default()).collect()
+}
+
+/// Rows of one part, each phone at most once, sorted by phone.
+pub type Wave = Vec<Folded>;
+
+/// What one or more rows of a part say about one phone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// Their merged meaning.
+    pub recipient: Recipient,
+    /// How many rows it stands for, at least 1.
+    pub copies: u64,
+}
+
+/// Folds rows of one part, in file order, into waves that are applied one after another.
+///
+/// Rows of one phone fold into one while their version stays the same; another version starts the next
+/// wave (rule 13). A file without versions gives one wave.
+pub fn fold(rows: Vec<Recipient>) -> Vec<Wave> {
+    let mut waves: Vec<Wave> = Vec::new();
+    let mut latest: HashMap<Phone, (usize, usize)> = HashMap::with_capacity(rows.len());
+    let expected = rows.len();
+    for row in rows {
+        let next = match latest.get(&row.phone) {
+            None => 0,
+            Some(&(wave, place)) => {
+                let entry = waves.get_mut(wave).and_then(|entries| entries.get_mut(place));
+                match entry {
+                    Some(entry) if entry.recipient.version == row.version => {
+                        entry.copies += 1;
+                        entry.recipient.fold(row);
+                        continue;
+                    }
+                    _ => wave + 1,
+                }
+            }
+        };
+        if waves.len() <= next {
+            waves.push(Vec::with_capacity(if next == 0 { expected } else { 0 }));
+        }
+        if let Some(wave) = waves.get_mut(next) {
+            latest.insert(row.phone.clone(), (next, wave.len()));
+            wave.push(Folded { recipient: row, copies: 1 });
+        }
+    }
+    for wave in &mut waves {
+        wave.sort_unstable_by(|a, b| a.recipient.phone.cmp(&b.recipient.phone));
+    }
+    waves
+}

@@ -1,0 +1,216 @@
+//! The tables and their versions.
+//!
+//! Owns the migrations and the ledger `schema_migrations`. It does not know when it is called. Invariant: a
+//! migration is applied whole and once, whatever number of processes try; migrations only add, so an older
+//! program goes on working beside a newer schema.
+
+use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
+
+use crate::store::target::Kind;
+use crate::store::{Access, Engine, Options, Pool, Store, StoreError, Target, now, on, postgres, sqlite};
+
+/// One step, in both dialects.
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "0001_import",
+    sqlite: include_str!("../../migrations/sqlite/0001_import.sql"),
+    postgres: include_str!("../../migrations/postgres/0001_import.sql"),
+}];
+
+/// The version that this program needs.
+pub(crate) const SCHEMA_VERSION: i64 = 1;
+
+/// What a database holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ledger {
+    /// Nothing that matters to us.
+    Empty,
+    /// Our tables, up to this migration.
+    Version(i64),
+    /// Tables, but not ours.
+    Foreign,
+}
+
+/// What `migrate` did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    /// The names of the migrations that were applied now.
+    pub applied: Vec<String>,
+    /// The version that the tables have now.
+    pub schema: i64,
+}
+
+const SQLITE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT";
+
+const POSTGRES_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+    version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
+
+const SQLITE_TABLES: &str = "SELECT count(*), COALESCE(SUM(name = 'schema_migrations'), 0) FROM sqlite_schema \
+    WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
+
+const POSTGRES_TABLES: &str = "SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_migrations') \
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+    WHERE n.nspname = 'enlist' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
+
+const NEWEST: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
+
+/// Reads which tables there are.
+pub(crate) async fn read_ledger(pool: &Pool) -> Result<Ledger, StoreError> {
+    let (tables, ledgers): (i64, i64) = match pool {
+        Pool::Sqlite(db) => sqlx::query_as(SQLITE_TABLES).fetch_one(db).await?,
+        Pool::Postgres(db) => sqlx::query_as(POSTGRES_TABLES).fetch_one(db).await?,
+    };
+    match (tables, ledgers) {
+        (0, _) => Ok(Ledger::Empty),
+        (_, 0) => Ok(Ledger::Foreign),
+        _ => {
+            let version: i64 = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
+            Ok(if version == 0 { Ledger::Empty } else { Ledger::Version(version) })
+        }
+    }
+}
+
+/// Applies every migration after `version`. Safe to be called by many at once.
+pub(crate) async fn apply(pool: &Pool, version: i64) -> Result<Migrated, StoreError> {
+    let mut applied = Vec::new();
+    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
+        let done = match pool {
+            Pool::Sqlite(db) => apply_sqlite(pool, db, migration).await?,
+            Pool::Postgres(db) => apply_postgres(pool, db, migration).await?,
+        };
+        if done {
+            applied.push(migration.name.to_owned());
+        }
+    }
+    let schema = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
+    Ok(Migrated { applied, schema })
+}
+
+const APPLIED: &str = "SELECT count(*) FROM schema_migrations WHERE version = $1";
+const RECORD: &str = "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)";
+
+async fn apply_sqlite(pool: &Pool, db: &SqlitePool, migration: &Migration) -> Result<bool, StoreError> {
+    let mut tx = db.begin_with(sqlite::BEGIN).await?;
+    sqlx::raw_sql(SQLITE_LEDGER).execute(&mut *tx).await?;
+    let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
+    if there > 0 {
+        return Ok(false);
+    }
+    sqlx::raw_sql(migration.sqlite).execute(&mut *tx).await?;
+    let now = now!(pool, &mut *tx);
+    sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Excludes every other process that migrates this database. The number is arbitrary and fixed.
+const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7305001462811361)";
+const POSTGRES_SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS enlist";
+
+async fn apply_postgres(pool: &Pool, db: &PgPool, migration: &Migration) -> Result<bool, StoreError> {
+    let mut tx = db.begin_with(postgres::BEGIN).await?;
+    sqlx::raw_sql("SET LOCAL lock_timeout = '60s'").execute(&mut *tx).await?;
+    sqlx::raw_sql(POSTGRES_LOCK).execute(&mut *tx).await?;
+    sqlx::raw_sql(POSTGRES_SCHEMA).execute(&mut *tx).await?;
+    sqlx::raw_sql(POSTGRES_LEDGER).execute(&mut *tx).await?;
+    let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
+    if there > 0 {
+        return Ok(false);
+    }
+    sqlx::raw_sql(migration.postgres).execute(&mut *tx).await?;
+    let now = now!(pool, &mut *tx);
+    sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
+    tx.commit().await?;
+    Ok(true)
+}
+
+/// Creates or upgrades the tables of `target`, makes `enlist` the role's search path in that database so
+/// that it holds behind poolers, and grants `app_role` what the other commands need.
+pub async fn migrate(target: &Target, options: &Options, app_role: Option<&str>) -> Result<Migrated, StoreError> {
+    match &target.0 {
+        Kind::Sqlite { .. } => {
+            // Opening upgrades SQLite; what is left is to say where it stands.
+            let store = Store::open(target, Access::Create, options).await?;
+            let migrated = apply(&store.pool, SCHEMA_VERSION).await;
+            store.close().await;
+            migrated
+        }
+        Kind::Postgres(_) => {
+            let store = Store::connect_postgres(target, options).await?;
+            let version = match read_ledger(&store.pool).await? {
+                Ledger::Empty => 0,
+                Ledger::Version(version) => version,
+                Ledger::Foreign => {
+                    return Err(StoreError::Foreign("the schema 'enlist' holds other tables".to_owned()));
+                }
+            };
+            let migrated = apply(&store.pool, version).await?;
+            if let Pool::Postgres(db) = &store.pool {
+                set_search_path(db, "CURRENT_USER").await?;
+                if let Some(role) = app_role {
+                    grant(db, role).await?;
+                }
+            }
+            store.close().await;
+            Ok(migrated)
+        }
+    }
+}
+
+const QUOTED: &str = "SELECT quote_ident($1), quote_ident(current_database())";
+
+async fn set_search_path(db: &PgPool, role: &str) -> Result<(), StoreError> {
+    let (_, database): (String, String) = sqlx::query_as(QUOTED).bind("").fetch_one(db).await?;
+    // `role` is CURRENT_USER or was quoted by the server itself.
+    let sql = format!("ALTER ROLE {role} IN DATABASE {database} SET search_path = enlist");
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(db).await?;
+    Ok(())
+}
+
+async fn grant(db: &PgPool, role: &str) -> Result<(), StoreError> {
+    let (role, _): (String, String) = sqlx::query_as(QUOTED).bind(role).fetch_one(db).await?;
+    // `role` was quoted by the server itself.
+    let sql = format!(
+        "GRANT USAGE ON SCHEMA enlist TO {role};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA enlist TO {role};
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA enlist TO {role};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA enlist GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {role};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA enlist GRANT USAGE ON SEQUENCES TO {role};"
+    );
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(db).await?;
+    set_search_path(db, &role).await
+}
+
+/// Every statement that `migrate` would run on an empty database of `engine`, for `--print-sql`.
+pub fn migration_sql(engine: Engine) -> String {
+    let mut sql = String::new();
+    if engine == Engine::Postgres {
+        sql.push_str(POSTGRES_SCHEMA);
+        sql.push_str(";\nSET search_path = enlist;\n\n");
+    }
+    sql.push_str(match engine {
+        Engine::Sqlite => SQLITE_LEDGER,
+        Engine::Postgres => POSTGRES_LEDGER,
+    });
+    sql.push_str(";\n\n");
+    for migration in MIGRATIONS {
+        let (text, now) = match engine {
+            Engine::Sqlite => (migration.sqlite, "CAST(unixepoch('subsec') * 1000 AS INTEGER)"),
+            Engine::Postgres => (migration.postgres, "now()"),
+        };
+        sql.push_str(text);
+        sql.push_str(&format!(
+            "\nINSERT INTO schema_migrations (version, name, applied_at) VALUES ({}, '{}', {now});\n",
+            migration.version, migration.name
+        ));
+    }
+    sql
+}

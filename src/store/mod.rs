@@ -1,0 +1,110 @@
+//! The only SQL of the program, for both engines behind one `Store`.
+//!
+//! Owns connections, tables and transactions. Nothing above it knows that there are two engines, and it
+//! does not know where rows come from. Invariant: rows and their checkpoint are written by one function in
+//! one transaction (`commit`), and every change of a job's state is a compare-and-set.
+
+mod admit;
+mod attempt;
+mod commit;
+mod error;
+mod findings;
+mod finish;
+mod job_row;
+mod lists;
+mod members;
+mod migrate;
+mod open;
+mod postgres;
+mod postgres_part;
+mod rejects;
+mod session;
+mod sqlite;
+mod sqlite_part;
+mod steer;
+mod target;
+mod timestamp;
+
+use sqlx::{PgPool, SqlitePool};
+
+pub use admit::{Admission, Ask, Replay};
+pub use commit::{PartWrite, Written};
+pub use error::StoreError;
+pub use findings::Finding;
+pub use job_row::{AttemptRow, JobError, JobRow, Payload};
+pub use lists::{Created, ListRow};
+pub use members::{Member, Status, StatusChange};
+pub use migrate::{Migrated, migrate, migration_sql};
+pub use open::{Access, Options};
+pub use session::{Beat, Lease, Session};
+pub use target::{Engine, Target};
+
+/// The connections of one process to one database. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Store {
+    target: Target,
+    options: Options,
+    pool: Pool,
+}
+
+/// The pool of one engine.
+#[derive(Debug, Clone)]
+pub(crate) enum Pool {
+    /// One connection: SQLite has one writer, and heartbeats queue with it.
+    Sqlite(SqlitePool),
+    /// As many connections as the work needs.
+    Postgres(PgPool),
+}
+
+/// Expands one body for both engines: `on!(pool, |db, begin| …)`, where `db` is the pool and `begin` the
+/// statement that opens a transaction which writes.
+macro_rules! on {
+    ($pool:expr, |$db:ident| $body:expr) => {
+        match $pool {
+            $crate::store::Pool::Sqlite($db) => $body,
+            $crate::store::Pool::Postgres($db) => $body,
+        }
+    };
+    ($pool:expr, |$db:ident, $begin:ident| $body:expr) => {
+        match $pool {
+            $crate::store::Pool::Sqlite($db) => {
+                let $begin = $crate::store::sqlite::BEGIN;
+                $body
+            }
+            $crate::store::Pool::Postgres($db) => {
+                let $begin = $crate::store::postgres::BEGIN;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use on;
+
+/// Reads the database's clock (rule 17): `now!(pool, connection)`.
+macro_rules! now {
+    ($pool:expr, $connection:expr) => {{
+        let sql = match $pool {
+            $crate::store::Pool::Sqlite(_) => $crate::store::sqlite::NOW,
+            $crate::store::Pool::Postgres(_) => $crate::store::postgres::NOW,
+        };
+        sqlx::query_scalar::<_, $crate::clock::Timestamp>(sql).fetch_one($connection).await?
+    }};
+}
+pub(crate) use now;
+
+impl Store {
+    /// Which engine it is.
+    pub fn engine(&self) -> Engine {
+        self.target.engine()
+    }
+
+    /// The database, without a password.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Closes every connection; on SQLite this also folds the write-ahead log into the file.
+    pub async fn close(&self) {
+        on!(&self.pool, |db| db.close().await);
+    }
+}

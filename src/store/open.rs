@@ -1,0 +1,137 @@
+//! Opening a database: finding it, making it, refusing it.
+//!
+//! Owns the rules of who may create what. It does not know the tables. Invariant: a database that holds
+//! anything but enlist's own tables is never written.
+
+use std::time::Duration;
+
+use crate::store::migrate::{Ledger, SCHEMA_VERSION, apply, read_ledger};
+use crate::store::target::Kind;
+use crate::store::{Pool, Store, StoreError, Target, postgres, sqlite};
+
+/// What a command may do about a database that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Create and initialise it.
+    Create,
+    /// Refuse.
+    Existing,
+}
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The most connections of this process, where the engine has any choice. At least 1.
+    pub max_connections: Option<u32>,
+    /// How long to wait for a connection.
+    pub connect_timeout: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { max_connections: None, connect_timeout: Duration::from_secs(10) }
+    }
+}
+
+/// How long a statement of a command (not of a running import) waits for a lock.
+const COMMAND_PATIENCE: Duration = Duration::from_secs(8);
+
+impl Store {
+    /// Opens a database, initialises an empty one if `access` allows, and upgrades SQLite.
+    ///
+    /// Errors: `NotFound` where there is nothing and `access` is `Existing`; `Outdated` where an older
+    /// PostgreSQL schema needs `migrate`; `Foreign` where the tables are another application's.
+    pub async fn open(target: &Target, access: Access, options: &Options) -> Result<Self, StoreError> {
+        let mut tries = 0;
+        loop {
+            match Self::try_open(target, access, options).await {
+                // Another process may be closing the file, which takes it alone for a moment.
+                Err(StoreError::Busy(_)) if tries < 5 => tries += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn try_open(target: &Target, access: Access, options: &Options) -> Result<Self, StoreError> {
+        match &target.0 {
+            Kind::Sqlite { path, options: sqlite_options } => {
+                let length = match std::fs::metadata(path) {
+                    Ok(metadata) if metadata.is_dir() => {
+                        return Err(StoreError::NotFound(format!("'{}' is a folder", path.display())));
+                    }
+                    Ok(metadata) => metadata.len(),
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+                    Err(error) => return Err(StoreError::Io(format!("open '{}'", path.display()), error)),
+                };
+                // Another process may just be filling the empty file: that is decided under the lock.
+                if length == 0 && access == Access::Existing && !path.exists() {
+                    return Err(StoreError::NotFound(format!("there is no file '{}'", path.display())));
+                }
+                let lock = sqlite::OpenLock::take(path).await?;
+                if access == Access::Create {
+                    sqlite::create_file(path)?;
+                }
+                let pool = Pool::Sqlite(sqlite::connect(sqlite_options).await?);
+                let store = Self { target: target.clone(), options: options.clone(), pool };
+                match read_ledger(&store.pool).await? {
+                    Ledger::Version(version) if version >= SCHEMA_VERSION => {}
+                    Ledger::Version(version) => apply(&store.pool, version).await.map(drop)?,
+                    Ledger::Empty if access == Access::Create => {
+                        if let Pool::Sqlite(db) = &store.pool {
+                            sqlx::raw_sql(sqlite::WRITE_AHEAD).execute(db).await?;
+                        }
+                        apply(&store.pool, 0).await.map(drop)?;
+                    }
+                    Ledger::Empty => return Err(no_tables(target)),
+                    Ledger::Foreign => return Err(foreign(target)),
+                }
+                drop(lock);
+                Ok(store)
+            }
+            Kind::Postgres(_) => {
+                let store = Self::connect_postgres(target, options).await?;
+                match read_ledger(&store.pool).await? {
+                    Ledger::Version(version) if version >= SCHEMA_VERSION => {}
+                    Ledger::Version(found) => {
+                        return Err(StoreError::Outdated { found, wanted: SCHEMA_VERSION });
+                    }
+                    Ledger::Empty if access == Access::Create => apply(&store.pool, 0).await.map(drop)?,
+                    Ledger::Empty => return Err(no_tables(target)),
+                    Ledger::Foreign => return Err(foreign(target)),
+                }
+                Ok(store)
+            }
+        }
+    }
+
+    /// Whether a database holds enlist's tables. Creates nothing; a database that is not there holds none.
+    pub async fn holds_tables(target: &Target, options: &Options) -> Result<bool, StoreError> {
+        match Self::open(target, Access::Existing, options).await {
+            Ok(store) => {
+                store.close().await;
+                Ok(true)
+            }
+            Err(StoreError::Outdated { .. }) => Ok(true),
+            Err(StoreError::NotFound(_) | StoreError::Foreign(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Connects without looking at the tables.
+    pub(crate) async fn connect_postgres(target: &Target, options: &Options) -> Result<Self, StoreError> {
+        let Kind::Postgres(connect) = &target.0 else {
+            return Err(StoreError::Corrupt("a file was to be connected as a server".to_owned()));
+        };
+        let most = options.max_connections.unwrap_or(4);
+        let pool = postgres::connect(connect, "enlist", most, COMMAND_PATIENCE, options.connect_timeout).await?;
+        Ok(Self { target: target.clone(), options: options.clone(), pool: Pool::Postgres(pool) })
+    }
+}
+
+fn no_tables(target: &Target) -> StoreError {
+    StoreError::NotFound(format!("{target} holds no tables of enlist"))
+}
+
+fn foreign(target: &Target) -> StoreError {
+    StoreError::Foreign(format!("{target} holds tables, but not enlist's"))
+}

@@ -1,0 +1,193 @@
+//! A job in hand: its lease, its own connections, its heartbeat.
+//!
+//! Owns what a holder does besides writing rows. It does not know when a heartbeat is due. Invariant:
+//! everything a session writes is bound to the fence and the owner of its lease; on PostgreSQL its
+//! connections carry the job and the fence in their name, so that a successor can end them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sqlx::types::Json;
+
+use crate::clock::Timestamp;
+use crate::job::{Fence, JobId};
+use crate::position::Position;
+use crate::run::Counts;
+use crate::settings::{Blank, Settings};
+use crate::store::admit::as_i64;
+use crate::store::target::Kind;
+use crate::store::{Pool, Store, StoreError, now, on, postgres};
+
+/// The right to work on a job, until somebody else gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    /// The job.
+    pub job: JobId,
+    /// Under which fence.
+    pub fence: Fence,
+    /// Under which owner.
+    pub owner: String,
+    /// How long it lasts without a heartbeat.
+    pub duration: Duration,
+}
+
+impl Lease {
+    pub(crate) fn new(job: JobId, fence: Fence, owner: &str, duration: Duration) -> Self {
+        Self { job, fence, owner: owner.to_owned(), duration }
+    }
+}
+
+/// What a heartbeat found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beat {
+    /// The job is ours for another lease.
+    Held,
+    /// It is ours, and a person wants it cancelled.
+    CancelRequested,
+    /// It is ours, and a person wants it paused.
+    PauseRequested,
+    /// It is not ours any more.
+    Lost,
+}
+
+/// A job in hand.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) lease: Lease,
+    pub(crate) pool: Pool,
+    /// Heartbeats of PostgreSQL have a connection of their own; SQLite's queue with the writer.
+    beats: Pool,
+    pub(crate) merge: Merge,
+}
+
+/// How rows of this job meet what is stored.
+#[derive(Debug, Clone)]
+pub(crate) struct Merge {
+    /// Attribute keys as JSON strings, quotes included, in the order of `Recipient::attributes`.
+    pub(crate) json_keys: Vec<String>,
+    /// Attribute keys, in the same order.
+    pub(crate) keys: Vec<String>,
+    /// Attribute keys that an empty cell clears.
+    pub(crate) cleared: Vec<String>,
+    /// Whether an empty name clears the stored one.
+    pub(crate) clears_name: Blank,
+    /// Whether rows carry versions.
+    pub(crate) versioned: Versioned,
+}
+
+/// Whether a job has a `--newer-by` column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Versioned {
+    Yes,
+    No,
+}
+
+impl Merge {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let clears = settings.blank == Blank::Clear;
+        Self {
+            json_keys: settings.attribute_keys().map(|key| serde_json::Value::from(key).to_string()).collect(),
+            keys: settings.attribute_keys().map(str::to_owned).collect(),
+            cleared: if clears { settings.attribute_keys().map(str::to_owned).collect() } else { Vec::new() },
+            clears_name: if clears && settings.columns.name.is_some() { Blank::Clear } else { Blank::Keep },
+            versioned: if settings.columns.version.is_some() { Versioned::Yes } else { Versioned::No },
+        }
+    }
+}
+
+const LANES: &str = "SELECT lane, byte, line FROM job_lanes WHERE job_id = $1 ORDER BY lane";
+
+const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
+    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
+    RETURNING cancel_requested_at, pause_requested_at";
+
+impl Store {
+    /// Opens the connections of a job in hand: `writers` for rows and one for heartbeats.
+    pub async fn session(&self, lease: Lease, settings: &Settings, writers: u16) -> Result<Session, StoreError> {
+        let merge = Merge::new(settings);
+        let (pool, beats) = match (&self.target.0, &self.pool) {
+            (Kind::Postgres(options), _) => {
+                let name = postgres::session_name(lease.job, lease.fence);
+                // Below the lease, so that no wait outlives the right to wait (rule 16).
+                let patience = lease.duration / 3;
+                let most =
+                    self.options.max_connections.map_or(u32::from(writers), |most| most.clamp(1, u32::from(writers)));
+                let timeout = self.options.connect_timeout;
+                let rows = postgres::connect(options, &name, most, patience, timeout).await?;
+                let beats = postgres::connect(options, &name, 1, patience, timeout.min(patience)).await?;
+                (Pool::Postgres(rows), Pool::Postgres(beats))
+            }
+            (_, pool) => (pool.clone(), pool.clone()),
+        };
+        Ok(Session { lease, pool, beats, merge })
+    }
+}
+
+impl Session {
+    /// The lease that this session works under.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Where each lane stands, by lane number.
+    pub async fn lanes(&self) -> Result<BTreeMap<u16, Position>, StoreError> {
+        let rows: Vec<(i64, i64, i64)> =
+            on!(&self.pool, |db| sqlx::query_as(LANES).bind(self.lease.job.0).fetch_all(db).await?);
+        rows.into_iter()
+            .map(|(lane, byte, line)| {
+                let corrupt = |_| StoreError::Corrupt(format!("lane {lane} of job {} is impossible", self.lease.job));
+                let position = Position {
+                    byte: u64::try_from(byte).map_err(corrupt)?,
+                    line: u64::try_from(line).map_err(corrupt)?,
+                };
+                Ok((u16::try_from(lane).map_err(corrupt)?, position))
+            })
+            .collect()
+    }
+
+    /// Renews the lease and shows how far the work is.
+    ///
+    /// An error means that it is unknown whether the lease was renewed: go on until the local deadline.
+    pub async fn beat(&self, progress: &Counts) -> Result<Beat, StoreError> {
+        on!(&self.beats, |db, begin| {
+            let mut tx = db.begin_with(begin).await?;
+            let now = now!(&self.beats, &mut *tx);
+            let found: Vec<(Option<Timestamp>, Option<Timestamp>)> = sqlx::query_as(BEAT)
+                .bind(self.lease.job.0)
+                .bind(self.lease.fence.0)
+                .bind(&self.lease.owner)
+                .bind(now.plus(self.lease.duration))
+                .bind(Json(progress))
+                .fetch_all(&mut *tx)
+                .await?;
+            tx.commit().await?;
+            Ok(match found.first() {
+                None => Beat::Lost,
+                Some((Some(_), _)) => Beat::CancelRequested,
+                Some((None, Some(_))) => Beat::PauseRequested,
+                Some((None, None)) => Beat::Held,
+            })
+        })
+    }
+
+    /// What the job has committed so far, in this session and in those before.
+    pub async fn committed(&self) -> Result<Counts, StoreError> {
+        on!(&self.pool, |db| {
+            let mut connection = db.acquire().await?;
+            crate::store::job_row::sum_results!(&mut *connection, self.lease.job)
+        })
+    }
+
+    /// Closes the session's own connections. On SQLite they are the store's.
+    pub async fn close(&self) {
+        if let (Pool::Postgres(rows), Pool::Postgres(beats)) = (&self.pool, &self.beats) {
+            rows.close().await;
+            beats.close().await;
+        }
+    }
+}
+
+/// The bindings that tie a statement to this lease: job, fence, owner.
+pub(crate) fn position_pair(position: Position) -> (i64, i64) {
+    (as_i64(position.byte), as_i64(position.line))
+}

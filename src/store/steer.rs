@@ -1,0 +1,69 @@
+//! Steering jobs: cancel, pause, resume, retry.
+//!
+//! Owns the changes that a person asks for. A running job is only asked; its holder answers at the next
+//! batch's end. Invariant: each change is an edge of `job::TRANSITIONS`, made by compare-and-set.
+
+use crate::job::JobId;
+use crate::store::job_row::JobRow;
+use crate::store::{Store, StoreError, now, on};
+
+const CANCEL: &str = "UPDATE jobs SET state = 'cancelled', finished_at = $2
+    WHERE id = $1 AND state IN ('queued', 'paused', 'interrupted')";
+const ASK_CANCEL: &str = "UPDATE jobs SET cancel_requested_at = $2 WHERE id = $1 AND state = 'running'";
+
+const PAUSE: &str = "UPDATE jobs SET state = 'paused' WHERE id = $1 AND state IN ('queued', 'interrupted')";
+const ASK_PAUSE: &str = "UPDATE jobs SET pause_requested_at = $2 WHERE id = $1 AND state = 'running'";
+
+const RESUME: &str = "UPDATE jobs SET state = CASE WHEN direct THEN 'interrupted' ELSE 'queued' END
+    WHERE id = $1 AND state = 'paused'";
+
+/// A direct job has no worker: it waits for its command, which reopens it.
+const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, finished_at = NULL, error = NULL
+    WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct";
+
+impl Store {
+    /// Cancels a job; a running one is asked to stop at the next batch's end.
+    pub async fn cancel_job(&self, id: JobId) -> Result<JobRow, StoreError> {
+        self.steer(id, &[CANCEL, ASK_CANCEL], "cancelled").await
+    }
+
+    /// Holds a job back; a running one is asked to stop at the next batch's end.
+    pub async fn pause_job(&self, id: JobId) -> Result<JobRow, StoreError> {
+        self.steer(id, &[PAUSE, ASK_PAUSE], "paused").await
+    }
+
+    /// Lets a paused job go on.
+    pub async fn resume_job(&self, id: JobId) -> Result<JobRow, StoreError> {
+        self.steer(id, &[RESUME], "resumed").await
+    }
+
+    /// Gives a failed or cancelled job back to the workers.
+    pub async fn retry_job(&self, id: JobId) -> Result<JobRow, StoreError> {
+        self.steer(id, &[RETRY], "retried by a worker").await
+    }
+
+    /// Tries the statements in turn until one changes the job.
+    async fn steer(&self, id: JobId, statements: &[&'static str], verb: &'static str) -> Result<JobRow, StoreError> {
+        self.job(id).await?.ok_or(StoreError::UnknownJob(id))?;
+        let changed = on!(&self.pool, |db, begin| {
+            let mut tx = db.begin_with(begin).await?;
+            let now = now!(&self.pool, &mut *tx);
+            let mut changed = 0;
+            for statement in statements {
+                if changed == 0 {
+                    // A statement that needs no time ignores $2, which PostgreSQL would refuse to bind.
+                    let query = sqlx::query(*statement).bind(id.0);
+                    let query = if statement.contains("$2") { query.bind(now) } else { query };
+                    changed = query.execute(&mut *tx).await?.rows_affected();
+                }
+            }
+            tx.commit().await?;
+            changed
+        });
+        let after = self.job(id).await?.ok_or(StoreError::UnknownJob(id))?;
+        if changed == 0 {
+            return Err(StoreError::State { job: id, state: after.state, verb });
+        }
+        Ok(after)
+    }
+}
