@@ -3,6 +3,7 @@
 pub mod fault;
 pub mod import;
 pub mod job;
+pub mod mapping;
 pub mod phone;
 pub mod position;
 pub mod recipient;
