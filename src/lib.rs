@@ -4,6 +4,7 @@ pub mod fault;
 pub mod import;
 pub mod job;
 pub mod mapping;
+pub mod normalise;
 pub mod phone;
 pub mod position;
 pub mod recipient;

@@ -9,6 +9,8 @@ mod fold;
 #[cfg(test)]
 mod properties;
 mod region;
+#[cfg(test)]
+mod rules_tests;
 mod scan;
 #[cfg(test)]
 mod tests;
