@@ -11,6 +11,8 @@ pub mod import;
 pub mod job;
 pub mod list;
 pub mod owner;
+pub mod mapping;
+pub mod normalise;
 pub mod phone;
 pub mod position;
 pub mod recipient;

@@ -1,0 +1,309 @@
+//! Getting hold of the job: the input, the list, the claim.
+//!
+//! Owns everything that happens before the first row is read. It does not write rows. Invariant: nothing is
+//! created, not even the list, before the input was read once and understood.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::clock::Stopwatch;
+use crate::fault::{Code, Fault};
+use crate::holder;
+use crate::import::plan::plan;
+use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
+use crate::job::{Grid, JobKey, LANES_MAX, ListId};
+use crate::list::ListName;
+use crate::nearest::nearest;
+use crate::owner::Owner;
+use crate::settings::Settings;
+use crate::source::{self, Survey};
+use crate::stop::Stop;
+use crate::store::{Admission, Ask, Created, Engine, JobRow, Lease, Payload, Store, StoreError};
+
+/// How long to wait for a database that another process holds, before answering `database_busy`.
+const BUSY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at a job that somebody else holds.
+const HELD_PAUSE: Duration = Duration::from_millis(250);
+
+/// An input that was read once.
+pub(crate) struct Opened {
+    pub(crate) survey: Survey,
+    /// What `jobs.payload.source` says.
+    pub(crate) source: String,
+    /// The spool file, when the input cannot be read twice.
+    pub(crate) spool: Option<PathBuf>,
+}
+
+/// What the import was let in for.
+pub(crate) enum Entered {
+    /// The job is held now.
+    Begun(Lease, Box<JobRow>),
+    /// The stored result answers.
+    Replay(Box<JobRow>),
+}
+
+/// Opens the input and reads it once. Standard input and pipes are spooled first.
+pub(crate) fn open_input(
+    request: &Request,
+    continued: Option<&JobRow>,
+    events: &UnboundedSender<Event>,
+) -> Result<Opened, Fault> {
+    let spool_dir = request.state_dir.join("spool");
+    let (path, source, spool) = match &request.input {
+        Input::Stdin => {
+            let kept = continued.map(|job| spool_dir.join(format!("{}.spool", job.fingerprint.0)));
+            let path = match kept.filter(|path| path.exists()) {
+                Some(path) => path,
+                None => source::spool(&mut std::io::stdin().lock(), &spool_dir)?,
+            };
+            (path.clone(), "-".to_owned(), Some(path))
+        }
+        Input::Path(path) => {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            let source = absolute.to_string_lossy().into_owned();
+            match source::is_regular(&absolute) {
+                Ok(false) if !absolute.is_dir() => {
+                    let mut pipe = std::fs::File::open(&absolute).map_err(|error| unreadable(&absolute, &error))?;
+                    let path = source::spool(&mut pipe, &spool_dir)?;
+                    (path.clone(), "-".to_owned(), Some(path))
+                }
+                _ => (absolute, source, None),
+            }
+        }
+    };
+    let encoding = match continued {
+        Some(job) => Some(job.payload.settings.encoding.as_str()),
+        None => request.wanted.encoding.as_deref(),
+    };
+    let region = request.wanted.region.as_deref();
+    let survey = source::survey(&path, encoding, region, &mut |bytes, total| {
+        // Nobody listening any more is no reason to stop.
+        let _ = events.send(Event::Surveyed { bytes, total });
+    })?;
+    Ok(Opened { survey, source, spool })
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Fault {
+    Fault::new(Code::UnreadableFile, format!("'{}' cannot be opened: {error}", path.display()))
+}
+
+/// The settings to run under: those of the job that `--continue` names, else what the head says.
+pub(crate) fn settings(request: &Request, opened: &Opened, continued: Option<&JobRow>) -> Result<Settings, Fault> {
+    match continued {
+        Some(job) if job.fingerprint == opened.survey.fingerprint => Ok(job.payload.settings.clone()),
+        Some(job) => Err(other_input(job, &opened.source)),
+        None => plan(&opened.survey, &request.wanted),
+    }
+}
+
+/// Finds the list, or creates it where that is allowed.
+pub(crate) async fn enter_list(store: &Store, name: &ListName, new_list: NewList) -> Result<(ListId, Created), Fault> {
+    if let Some(id) = store.list_id(name.as_str()).await? {
+        return Ok((id, Created::Existing));
+    }
+    let names = store.list_names().await?;
+    if new_list == NewList::Refuse && !names.is_empty() {
+        return Err(unknown_list(name, &names));
+    }
+    Ok(store.create_list(name).await?)
+}
+
+/// Refuses an unknown list before the input is read, which may take long.
+pub(crate) async fn check_list(store: &Store, name: &ListName, new_list: NewList) -> Result<(), Fault> {
+    if new_list == NewList::Create || store.list_id(name.as_str()).await?.is_some() {
+        return Ok(());
+    }
+    let names = store.list_names().await?;
+    if names.is_empty() { Ok(()) } else { Err(unknown_list(name, &names)) }
+}
+
+fn unknown_list(name: &ListName, names: &[String]) -> Fault {
+    let near = nearest(name.as_str(), names.iter().map(String::as_str));
+    let suggestion = if near.is_empty() { String::new() } else { format!("; the nearest is '{}'", near.join("', '")) };
+    Fault::new(Code::UnknownList, format!("there is no list '{}'{suggestion}", name.as_str()))
+}
+
+/// Asks the store until the job is held, replayed or refused.
+pub(crate) async fn enter(
+    store: &Store,
+    request: &Request,
+    ask: &mut Ask,
+    stop: &Stop,
+    events: &UnboundedSender<Event>,
+) -> Result<Entered, Fault> {
+    let waited = Stopwatch::start();
+    let mut busy_since: Option<Stopwatch> = None;
+    let mut told = Told::default();
+    let note = |text: String| {
+        let _ = events.send(Event::Note(text));
+    };
+    loop {
+        if let Some(fault) = stop_fault(stop) {
+            return Err(fault);
+        }
+        ask.owner = holder::claim_owner();
+        let admission = match store.admit(ask, &holder::is_gone).await {
+            Ok(admission) => admission,
+            Err(error @ (StoreError::Busy(_) | StoreError::Retry(_))) => {
+                let since = busy_since.get_or_insert_with(Stopwatch::start);
+                if since.worked() >= BUSY_PATIENCE {
+                    return Err(error.into());
+                }
+                if told.busy.is_none() {
+                    told.busy = Some(());
+                    note("waiting for another process that holds the database in a transaction".to_owned());
+                }
+                tokio::time::sleep(HELD_PAUSE).await;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        match admission {
+            Admission::Begun(lease, job) => return Ok(Entered::Begun(lease, job)),
+            Admission::Replay(job) => return Ok(Entered::Replay(job)),
+            Admission::TakeOver(job) => {
+                let holder = holder_of(&job);
+                if let Some(lease) = store.take_over(&job, &ask.owner, ask.lease).await? {
+                    note(format!("job {} was left by {holder}, which is gone; going on from its last commit", job.id));
+                    return Ok(Entered::Begun(lease, job));
+                }
+            }
+            Admission::Held(job) => {
+                let patience = match request.wait {
+                    Wait::No => Some(Duration::ZERO),
+                    Wait::Until(patience) => Some(patience),
+                    Wait::Forever => None,
+                };
+                if patience.is_some_and(|patience| waited.worked() >= patience) {
+                    return Err(held(&job));
+                }
+                if told.held.is_none() {
+                    told.held = Some(());
+                    note(format!("job {} is being run by {}; waiting for it", job.id, holder_of(&job)));
+                }
+                tokio::time::sleep(HELD_PAUSE).await;
+            }
+            Admission::Paused(job) => {
+                return Err(Fault::new(Code::Paused, format!("job {} is paused", job.id))
+                    .hint(format!("'enlist jobs resume {}' lets it go on", job.id)));
+            }
+            Admission::SettingsChanged(job) => return Err(settings_changed(&job, &ask.payload.settings, request)),
+            Admission::OtherInput(job) => return Err(other_input(&job, &ask.payload.source)),
+            Admission::Replaced(job) => {
+                return Err(Fault::new(Code::JobState, format!("job {} was superseded by a newer import", job.id))
+                    .hint("import the file again without --continue"));
+            }
+            Admission::Unknown(id) => {
+                return Err(Fault::new(Code::UnknownJob, format!("there is no job '{id}' of this list")));
+            }
+        }
+    }
+}
+
+/// What a person was told already, so that it is told once.
+#[derive(Default)]
+struct Told {
+    busy: Option<()>,
+    held: Option<()>,
+}
+
+fn holder_of(job: &JobRow) -> String {
+    job.owner.as_deref().map_or_else(|| "nobody".to_owned(), |owner| Owner::from_text(owner).to_string())
+}
+
+fn held(job: &JobRow) -> Fault {
+    Fault::new(Code::Held, format!("job {} is being run by {}", job.id, holder_of(job)))
+        .hint("pass --wait to wait for it, or run the same command later")
+}
+
+fn other_input(job: &JobRow, source: &str) -> Fault {
+    Fault::new(
+        Code::FileChanged,
+        format!("job {} was begun with another content (BLAKE3 {}…) than '{source}' has now", job.id, job.fingerprint.short()),
+    )
+}
+
+fn settings_changed(job: &JobRow, now: &Settings, request: &Request) -> Fault {
+    let told: Vec<String> = job
+        .payload
+        .settings
+        .differences(now)
+        .into_iter()
+        .map(|(name, then, now)| {
+            let origin = request.wanted.origins.get(name).map(|origin| format!(" (from {origin})")).unwrap_or_default();
+            format!("{name} '{then}', now it is '{now}'{origin}")
+        })
+        .collect();
+    Fault::new(Code::SettingsChanged, format!("job {} is unfinished and was begun with {}", job.id, told.join("; ")))
+        .hint(format!("finish it as it began with --continue {}, or begin anew with --again", job.id))
+}
+
+/// The fault that a wish to stop amounts to before anything was begun.
+pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
+    use crate::stop::StopCause;
+    let (code, message) = match stop.cause()? {
+        StopCause::Interrupt => (Code::Interrupted, "stopped by SIGINT"),
+        StopCause::Terminate => (Code::Terminated, "stopped by SIGTERM"),
+        StopCause::LeaseLost => (Code::LeaseLost, "another process took this import over; nothing more was written here"),
+        StopCause::Cancel => (Code::Cancelled, "the job was cancelled"),
+        StopCause::Pause => (Code::Paused, "the job was paused"),
+    };
+    Some(Fault::new(code, message))
+}
+
+/// The grid of a new job.
+pub(crate) fn new_grid(engine: Engine, request: &Request) -> Grid {
+    let cores = std::thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(1));
+    let (lanes, batch_rows) = match engine {
+        // One writer; a large batch pays for its commit.
+        Engine::Sqlite => (1, 20_000),
+        Engine::Postgres => (cores.min(4), 10_000),
+    };
+    Grid {
+        lanes: request.writers.unwrap_or(lanes).clamp(1, LANES_MAX),
+        batch_rows: request.batch_rows.unwrap_or(batch_rows).max(1),
+    }
+}
+
+/// What is to be said about options that do not apply to a job that was created with others.
+pub(crate) fn grid_warnings(request: &Request, grid: Grid) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    if let Some(rows) = request.batch_rows.filter(|rows| *rows != grid.batch_rows) {
+        let message = format!("--batch-size {rows} is for new jobs; this one keeps its batches of {} rows", grid.batch_rows);
+        warnings.push(Warning::new("batch_size_kept", message));
+    }
+    if let Some(writers) = request.writers.filter(|writers| *writers > grid.lanes) {
+        let message = format!("--writers {writers}: this job was created with {} lanes, so so many write at once", grid.lanes);
+        warnings.push(Warning::new("lanes_kept", message));
+    }
+    warnings
+}
+
+
+/// A new question to the store.
+pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: Grid, request: &Request) -> Ask {
+    Ask {
+        list,
+        key: JobKey::import(list, &opened.survey.fingerprint, &settings),
+        fingerprint: opened.survey.fingerprint.clone(),
+        payload: Payload { source: opened.source.clone(), bytes: opened.survey.raw_bytes, settings },
+        grid,
+        entry: request.entry,
+        owner: holder::claim_owner(),
+        lease: request.lease,
+    }
+}
+
+/// The job that `--continue` names.
+pub(crate) async fn continued(store: &Store, entry: Entry) -> Result<Option<JobRow>, Fault> {
+    match entry {
+        Entry::Auto | Entry::Again => Ok(None),
+        Entry::Continue(id) => match store.job(id).await? {
+            Some(job) => Ok(Some(job)),
+            None => Err(StoreError::UnknownJob(id).into()),
+        },
+    }
+}

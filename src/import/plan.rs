@@ -1,0 +1,82 @@
+//! From an input and the user's options to frozen settings.
+//!
+//! Owns the order in which the head is read: dialect, header, mapping. It does not know the store.
+//! Invariant: the same bytes and options give the same settings (rule 9).
+
+use std::io::Read;
+
+use crate::decode::{HEAD_MAX, Sniffed, Suspicion, later_header, sniff};
+use crate::fault::{Code, Fault};
+use crate::mapping::{names_a_phone, resolve};
+use crate::settings::{HeaderRow, Settings, Wanted, visible};
+use crate::source::{Survey, fault_of};
+
+/// Reads the head of `survey` and resolves `wanted` against it.
+pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
+    let head = read_head(survey)?;
+    // One byte more was asked for than is looked at, so a full head has something behind it.
+    let is_whole = head.len() <= HEAD_MAX;
+    let text = head.get(..HEAD_MAX.min(head.len())).unwrap_or_default();
+    let sniffed = sniff(text, is_whole, wanted)?;
+    let header = match &sniffed.header {
+        Some(header) => header.clone(),
+        None => (1..=sniffed.width).map(|n| format!("#{n}")).collect(),
+    };
+    let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, wanted))?;
+    Ok(Settings {
+        dialect: sniffed.dialect,
+        encoding: survey.encoding.clone(),
+        header_row: wanted.header,
+        skip_lines: wanted.skip_lines,
+        header,
+        data_start: sniffed.data_start,
+        columns,
+        region: wanted.region.clone(),
+        phone_type: wanted.phone_type,
+        max_name_length: wanted.max_name_length,
+        blank: wanted.blank,
+        short_rows: wanted.short_rows,
+    })
+}
+
+fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
+    let mut head = Vec::new();
+    let most = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    survey.open_at(0)?.take(most).read_to_end(&mut head).map_err(fault_of)?;
+    Ok(head)
+}
+
+/// Adds what the head tells about a header in which no phone was found.
+fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, wanted: &Wanted) -> Fault {
+    if fault.code != Code::NoPhoneColumn || wanted.header == HeaderRow::Absent {
+        return fault;
+    }
+    if let Some(Suspicion::OtherDelimiter(other)) = sniffed.suspicion {
+        let (used, other) = (visible(sniffed.dialect.delimiter as char), visible(other as char));
+        let header = sniffed.header.as_deref().unwrap_or_default().join("");
+        return Fault::new(
+            Code::NoPhoneColumn,
+            format!("with '{used}' the header is one column '{header}'; the file seems to use '{other}'"),
+        )
+        .hint(format!("pass --delimiter '{other}', or leave --delimiter out"));
+    }
+    if let Some(Suspicion::WrappedLines) = sniffed.suspicion {
+        let header = sniffed.header.as_deref().unwrap_or_default().join("");
+        return Fault::new(
+            Code::NoPhoneColumn,
+            format!("the header is a single cell '{header}'; every line seems to be wrapped in quotes"),
+        )
+        .hint("export the list again without quotes around whole lines, or pass --quote none");
+    }
+    match later_header(head, sniffed, names_a_phone) {
+        Some(later) => {
+            let first = sniffed.header.as_deref().unwrap_or_default().join(&visible(sniffed.dialect.delimiter as char));
+            Fault::new(
+                Code::NoPhoneColumn,
+                format!("line {} is '{first}'; line {} looks like the header", sniffed.first_row.line, later.line),
+            )
+            .hint(format!("pass --skip-lines {}", later.skip_lines))
+        }
+        None => fault,
+    }
+}
