@@ -87,7 +87,8 @@ fn run_all(engine: Engine) {
         }
     });
     let failures = failures.into_inner().expect("nobody panicked with it");
-    let list: Vec<String> = failures.iter().map(|(name, problems)| format!("{name}: {}", problems.join("; "))).collect();
+    let list: Vec<String> =
+        failures.iter().map(|(name, problems)| format!("{name}: {}", problems.join("; "))).collect();
     assert!(list.is_empty(), "{} of {} cases fail on {engine:?}:\n{}", list.len(), cases.len(), list.join("\n"));
 }
 
@@ -186,7 +187,12 @@ impl<'a> Case<'a> {
         }
         let export = self.home.enlist(self.db).args(["export", "--list", &self.list, "--format", "jsonl"]).run();
         let recipients: Vec<Value> = if export.code == 0 {
-            export.text().lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|e| format!("export: {e}"))?
+            export
+                .text()
+                .lines()
+                .map(serde_json::from_str)
+                .collect::<Result<_, _>>()
+                .map_err(|e| format!("export: {e}"))?
         } else if wanted_error.is_some() && array(&self.expect["before"]).is_empty() {
             Vec::new()
         } else {
@@ -263,7 +269,8 @@ impl<'a> Case<'a> {
         }
         let appended = self.args()["how"].as_str().is_some_and(|how| how.contains("append"));
         let output = if appended {
-            let running = command.args(["--batch-size", "1", "--writers", "1"]).failpoint("import::after_commit=1*sleep(1500)");
+            let running =
+                command.args(["--batch-size", "1", "--writers", "1"]).failpoint("import::after_commit=1*sleep(1500)");
             self.append_while(running, source)
         } else {
             command.spawn().wait(DEADLINE)
@@ -337,7 +344,8 @@ impl<'a> Case<'a> {
             return Ok(());
         }
         let count = |name: &str| summary[name].as_u64().unwrap_or(0);
-        let parts: u64 = ["inserted", "updated", "unchanged", "stale", "duplicates", "rejected"].map(count).iter().sum();
+        let parts: u64 =
+            ["inserted", "updated", "unchanged", "stale", "duplicates", "rejected"].map(count).iter().sum();
         if count("rows") == parts { Ok(()) } else { Err(format!("the figures do not add up: {summary}")) }
     }
 

@@ -23,9 +23,14 @@ struct Pace {
 /// `import` of `input.csv` in `home`, to be run or disturbed.
 fn import(home: &Home, db: &Db, pace: Pace) -> Enlist {
     let (batch, writers) = (pace.batch.to_string(), pace.writers.to_string());
-    home.enlist(db)
-        .args(["import", "input.csv", "--list", LIST, "--create-list", "--region", "TR", "--json"])
-        .args(["--batch-size", &batch, "--writers", &writers, "--rejects", "rejects.csv"])
+    home.enlist(db).args(["import", "input.csv", "--list", LIST, "--create-list", "--region", "TR", "--json"]).args([
+        "--batch-size",
+        &batch,
+        "--writers",
+        &writers,
+        "--rejects",
+        "rejects.csv",
+    ])
 }
 
 /// A home with the input in it.

@@ -18,9 +18,12 @@ fn input() -> String {
 
 fn import(home: &Home, db: &Db, writers: u16) -> Enlist {
     let writers = writers.to_string();
-    home.enlist(db)
-        .args(["import", "input.csv", "--list", LIST, "--create-list", "--region", "TR", "--json"])
-        .args(["--batch-size", "500", "--writers", &writers])
+    home.enlist(db).args(["import", "input.csv", "--list", LIST, "--create-list", "--region", "TR", "--json"]).args([
+        "--batch-size",
+        "500",
+        "--writers",
+        &writers,
+    ])
 }
 
 fn export(home: &Home, db: &Db) -> String {

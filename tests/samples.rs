@@ -72,7 +72,8 @@ fn run(sample: &Sample, db: &Db) -> Vec<String> {
     };
     for (field, want) in &sample.figures {
         let pointer = if field == "error" { "/error/code".to_owned() } else { format!("/{field}") };
-        let got = json.pointer(&pointer).map_or("nothing".to_owned(), |v| v.as_str().map_or(v.to_string(), str::to_owned));
+        let got =
+            json.pointer(&pointer).map_or("nothing".to_owned(), |v| v.as_str().map_or(v.to_string(), str::to_owned));
         if got != *want {
             problems.push(format!("{}: {field} {got}, want {want}", sample.file));
         }

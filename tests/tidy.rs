@@ -5,8 +5,19 @@ use std::path::{Path, PathBuf};
 
 /// The pure words: no IO, no async, none of `WORDS_AVOID`.
 const WORDS: &[&str] = &[
-    "fault", "position", "row", "run", "recipient", "reject", "phone", "settings", "job", "batch", "admission",
-    "backoff", "window",
+    "fault",
+    "position",
+    "row",
+    "run",
+    "recipient",
+    "reject",
+    "phone",
+    "settings",
+    "job",
+    "batch",
+    "admission",
+    "backoff",
+    "window",
 ];
 /// Read by everybody above the words.
 const GROUND: &[&str] = &["clock"];
@@ -68,7 +79,11 @@ fn a_breach_of_each_kind_is_found() {
     let bad = [
         ("job.rs", "use std::fmt;\n", "no //! header"),
         ("job.rs", "//! A.\nuse crate::store::Store;\n", "job (floor 0) uses store"),
-        ("source/mod.rs", "//! A.\nuse crate::{fault::Fault, decode::{self, Dialect}};\n", "source (floor 2) uses decode"),
+        (
+            "source/mod.rs",
+            "//! A.\nuse crate::{fault::Fault, decode::{self, Dialect}};\n",
+            "source (floor 2) uses decode",
+        ),
         ("source/mod.rs", "//! A.\nfn f() { super::store::go() }\n", "source (floor 2) uses store"),
         ("store/lease.rs", "//! A.\nfn f() { super::super::import::go() }\n", "store (floor 2) uses import"),
         ("import/mod.rs", "//! A.\nfn f() { crate::queue::go() }\n", "import (floor 3) uses queue"),
@@ -99,7 +114,10 @@ fn what_is_allowed_is_no_breach() {
         ("import/finish.rs", "//! A.\nuse super::report::Report;\nuse crate::import::report;\n"),
         ("job.rs", "//! A.\n/// Not `crate::store` and no println!.\nconst A: &str = \"sqlx::x .unwrap()\";\n"),
         ("job.rs", "//! A.\nconst A: char = '\"'; const B: &str = r#\"a \" tokio:: \"#;\n"),
-        ("store/mod.rs", "//! A.\n// Cannot fail: it is not empty.\n#[expect(clippy::expect_used)]\nfn f() { g().expect(\"x\") }\n"),
+        (
+            "store/mod.rs",
+            "//! A.\n// Cannot fail: it is not empty.\n#[expect(clippy::expect_used)]\nfn f() { g().expect(\"x\") }\n",
+        ),
         ("store/mod.rs", "//! A.\nfn f() {}\n#[cfg(test)]\nmod tests {\n    fn t() { g().unwrap() }\n}\n"),
         ("store/mod.rs", "//! A.\nfn f(a: impl Fn(bool) -> bool, b: &str) -> bool { true }\n"),
         ("main.rs", "//! A.\nfn main() { enlist::cli::main() }\n"),
@@ -280,8 +298,11 @@ fn unexplained_panics(code: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (n, line) in code.lines().enumerate() {
         for call in [".unwrap()", ".expect("] {
-            let explained =
-                || raw[n.saturating_sub(3)..n.min(raw.len())].iter().any(|above| above.trim_start().starts_with("// Cannot fail:"));
+            let explained = || {
+                raw[n.saturating_sub(3)..n.min(raw.len())]
+                    .iter()
+                    .any(|above| above.trim_start().starts_with("// Cannot fail:"))
+            };
             if line.contains(call) && !explained() {
                 found.push(format!("line {}: {call} without '// Cannot fail: …' above", n + 1));
             }
@@ -341,8 +362,14 @@ fn code_only(text: &str) -> String {
     while i < chars.len() {
         let end = match (chars[i], chars.get(i + 1)) {
             ('/', Some('/')) => chars[i..].iter().position(|c| *c == '\n').map_or(chars.len(), |n| i + n),
-            ('/', Some('*')) => (i + 2..chars.len()).find(|n| chars[*n - 1..].starts_with(&['*', '/'])).map_or(chars.len(), |n| n + 1),
-            ('r', Some('"' | '#')) if !i.checked_sub(1).is_some_and(|p| chars[p].is_alphanumeric() || chars[p] == '_') => raw_string(&chars, i),
+            ('/', Some('*')) => {
+                (i + 2..chars.len()).find(|n| chars[*n - 1..].starts_with(&['*', '/'])).map_or(chars.len(), |n| n + 1)
+            }
+            ('r', Some('"' | '#'))
+                if !i.checked_sub(1).is_some_and(|p| chars[p].is_alphanumeric() || chars[p] == '_') =>
+            {
+                raw_string(&chars, i)
+            }
             ('"', _) => string(&chars, i),
             ('\'', _) => character(&chars, i),
             _ => i,
@@ -365,7 +392,8 @@ fn raw_string(chars: &[char], i: usize) -> usize {
         return i;
     }
     let body = i + 2 + hashes;
-    let ends = |n: &usize| chars[*n] == '"' && chars[*n + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes;
+    let ends =
+        |n: &usize| chars[*n] == '"' && chars[*n + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes;
     (body..chars.len()).find(ends).map_or(chars.len(), |n| n + 1 + hashes)
 }
 

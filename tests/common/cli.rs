@@ -309,9 +309,10 @@ impl Output {
 
     /// The value at a JSON pointer as a number; panics when there is none.
     pub(crate) fn count(&self, name: &str) -> i64 {
-        self.json().pointer(&format!("/{}", name.trim_start_matches('/'))).and_then(serde_json::Value::as_i64).unwrap_or_else(
-            || panic!("no number '{name}': {}", self.told()),
-        )
+        self.json()
+            .pointer(&format!("/{}", name.trim_start_matches('/')))
+            .and_then(serde_json::Value::as_i64)
+            .unwrap_or_else(|| panic!("no number '{name}': {}", self.told()))
     }
 
     /// `error.code` of the JSON, if any.

@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-const PREFIXES: [u32; 21] = [
-    530, 531, 532, 533, 534, 535, 536, 537, 538, 539, 541, 542, 543, 544, 545, 546, 551, 552, 553, 554, 555,
-];
+const PREFIXES: [u32; 21] =
+    [530, 531, 532, 533, 534, 535, 536, 537, 538, 539, 541, 542, 543, 544, 545, 546, 551, 552, 553, 554, 555];
 const FIRST: [&str; 12] =
     ["Ayşe", "Mehmet", "İbrahim", "Şerife", "Ömer", "Zeynep", "Γιώργος", "Μαρία", "Ελένη", "John", "Mary", "Anna"];
 const LAST: [&str; 10] =
@@ -30,7 +29,8 @@ pub(crate) fn clean(rows: usize, seed: u64) -> String {
     let mut text = String::with_capacity(rows * 70);
     text.push_str("phone,name,email,city,segment\n");
     for k in order {
-        let _ = writeln!(text, "{},{},user{k}@example.com,{},{}", phone(k), name(&mut random), city(&mut random), k % 4);
+        let _ =
+            writeln!(text, "{},{},user{k}@example.com,{},{}", phone(k), name(&mut random), city(&mut random), k % 4);
     }
     text
 }

@@ -43,7 +43,8 @@ impl Snapshot {
     /// Rule 14: each row ended in exactly one way.
     fn check_sum(&self) {
         let count = |name: &str| self.counts.get(name).and_then(Value::as_u64).expect("counts are numbers");
-        let parts: u64 = ["inserted", "updated", "unchanged", "stale", "duplicates", "rejected"].map(count).iter().sum();
+        let parts: u64 =
+            ["inserted", "updated", "unchanged", "stale", "duplicates", "rejected"].map(count).iter().sum();
         assert_eq!(count("rows"), parts, "the figures do not add up: {:?}", self.counts);
     }
 
