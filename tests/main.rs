@@ -1,1 +1,14 @@
+//! Every test that runs the real binary or the real databases, in one program so that it links once.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "a toolbox: not every tool is in use at every moment")]
+#[macro_use]
+mod common;
+
+mod cases;
+mod crash;
+mod harness;
+mod lanes;
+mod samples;
+mod tidy;

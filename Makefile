@@ -1,0 +1,30 @@
+# make test: everything, on both engines. make lint: format, clippy, documentation, all with warnings denied.
+.PHONY: test lint postgresql
+SHELL := /bin/bash
+
+# The tests start a throwaway PostgreSQL of their own, from these binaries, or use TEST_DATABASE_URL for all but
+# the tests that crash a server.
+POSTGRES = $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb) $(wildcard $(shell pg_config --bindir 2>/dev/null)/initdb))
+
+test: postgresql
+	cargo test --locked --features failpoints
+
+lint:
+	cargo fmt --check
+	cargo clippy --locked --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --all-features
+
+# Installs the PostgreSQL server where apt-get exists and none is found. Debian would also create and start a
+# cluster of its own; nobody needs it, so that is turned off before.
+postgresql:
+	@if [ -n "$(POSTGRES)" ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+	  echo "the tests need a PostgreSQL server (initdb, pg_ctl, postgres): install it and put its bin folder on PATH" >&2; \
+	  exit 1; \
+	fi; \
+	as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$as_root apt-get update -q && \
+	$$as_root apt-get install -y -q --no-install-recommends postgresql-common && \
+	$$as_root sed -i -E 's/^#?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf && \
+	$$as_root apt-get install -y -q --no-install-recommends postgresql

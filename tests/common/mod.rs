@@ -1,0 +1,10 @@
+//! What the tests stand on: databases, the binary, data, and the uninterrupted run as the oracle.
+
+#[macro_use]
+pub(crate) mod engine;
+pub(crate) mod cli;
+pub(crate) mod data;
+pub(crate) mod oracle;
+pub(crate) mod postgres;
+pub(crate) mod proxy;
+pub(crate) mod wait;
