@@ -211,7 +211,7 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
             }
             '+' if number.total == 0 && offence.is_none() => number.plus = true,
             '-' | '~' | '_' if number.total == 0 => below_zero |= c == '-',
-            ' ' | '\t' | '(' | ')' | '.' | '_' => {}
+            ' ' | '\t' | '(' | ')' | '[' | ']' | '.' | '_' => {}
             '-' | '~' => last = ('-', number.total),
             '/' => {
                 run = 0;
@@ -235,7 +235,10 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
         return Err(multiple());
     }
     if let Some(sign) = offence {
-        if let Some((before, certain)) = before_extension(text) {
+        // Only plain signs may stand before the marker, so this goes no deeper than once.
+        if let Some((before, certain)) = before_extension(text)
+            && before.bytes().all(|b| b.is_ascii_digit() || b" \t+-()[]./_~".contains(&b))
+        {
             let mut main = scan(before)?;
             if main.total >= FULL {
                 if certain {
