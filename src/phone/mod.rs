@@ -149,16 +149,16 @@ impl PhoneRules {
     ) -> Result<Phone, Refusal> {
         if let Some((doubt, before)) = number.doubt {
             let main = text.get(..before + usize::from(number.plus)).unwrap_or(text);
-            let alone = valid(main, home).is_ok();
-            match doubt {
-                Doubt::Extension if alone => return Err(scan::extension()),
-                Doubt::Extension => {
+            let alone = valid(main, home).ok().map(|(kind, _)| kind);
+            match (doubt, alone) {
+                (Doubt::Extension, Some(_)) => return Err(scan::extension()),
+                (Doubt::Extension, None) => {
                     return Err(Refusal::new(Reason::PhoneNotANumber, "holds a letter or sign between its digits"));
                 }
-                Doubt::Range if alone => {
+                (Doubt::Range, Some(_)) | (Doubt::Suffix, Some(PhoneNumberType::Mobile)) => {
                     return Err(invalid("several numbers written short, like 12/13; write one number in full"));
                 }
-                Doubt::Range => {}
+                (Doubt::Range | Doubt::Suffix, _) => {}
             }
         }
         match valid(text, home) {
