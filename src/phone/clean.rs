@@ -104,11 +104,9 @@ const LABELS: &[&str] = &[
     "contact",
     "callto",
     "skype",
-    "tél",
-    "my",
 ];
 
-/// What a link begins with when a number follows; `true` where it is written in full, without `+`.
+/// What a link begins with when a number follows, and how it writes the number.
 const LINKS: &[(&str, Form)] = &[
     ("https://", Form::Either),
     ("http://", Form::Either),
@@ -182,8 +180,11 @@ fn unlink(text: &str) -> (&str, Form) {
         if let Some(inner) = after(rest, "%2B") {
             rest = inner;
         }
+        return (rest, form);
     }
-    (rest, form)
+    // A link to some other place is no phone, whatever digits are in it.
+    let web = ["http", "www."].iter().any(|web| after(text, web).is_some());
+    (if web { text } else { rest }, form)
 }
 
 /// The text after a label such as `Tel.:` or `Cep No -`, or the text itself.
@@ -200,7 +201,9 @@ fn unlabel(text: &str) -> &str {
         .filter(|part| !part.is_empty())
         .peekable();
     let announced = words.peek().is_some() || label.chars().any(sign);
-    let known = words.all(|part| LABELS.contains(&word(part).as_str()));
+    // A single letter without a sign behind it may as well be a mistyped digit.
+    let signed = label.contains(['.', ':']);
+    let known = words.all(|part| LABELS.contains(&word(part).as_str()) && (signed || part.chars().nth(1).is_some()));
     if announced && known && !rest.is_empty() { rest } else { text }
 }
 
@@ -229,7 +232,7 @@ fn scientific(text: &str) -> Option<Result<Number, Refusal>> {
         return Some(Err(Refusal::new(Reason::PhoneNotANumber, "a tiny number in scientific notation, no phone")));
     }
     let power = unsigned.parse::<usize>().unwrap_or(usize::MAX);
-    if fraction.len() < power || power == 0 {
+    if fraction.len() < power {
         let detail = "a spreadsheet turned the number into scientific notation and its last digits are gone; \
                       export again with the column formatted as text";
         return Some(Err(Refusal::new(Reason::PhonePrecisionLost, detail)));
@@ -300,4 +303,20 @@ pub(super) fn clean(text: &str) -> Result<Number, Refusal> {
         number.plus = true;
     }
     Ok(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_and_words_for_nothing_are_written_as_they_are_compared() {
+        for label in LABELS {
+            assert_eq!(*label, word(label));
+            assert_eq!(unlabel(&format!("{label}: 5")), "5");
+        }
+        for nothing in NOTHING {
+            assert!(is_nothing(nothing) && is_nothing(&nothing.to_uppercase()), "{nothing}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 mod clean;
 mod fold;
+mod plan;
 #[cfg(test)]
 mod properties;
 mod region;
@@ -97,7 +98,7 @@ impl PhoneRules {
             && (8..=15).contains(&digits.len())
             && digits.bytes().all(|b| b.is_ascii_digit())
         {
-            return self.judge(cell, None).map_err(|wrong| wrong.refusal());
+            return valid(cell, None).map_err(|wrong| wrong.refusal()).and_then(|found| self.of_type(found));
         }
         let number = clean::clean(&fold::fold(cell))?;
         let region = match row_region.map(trim) {
@@ -111,8 +112,8 @@ impl PhoneRules {
     fn settle(&self, number: &Number, region: Result<Option<Region>, ()>) -> Result<Phone, Refusal> {
         if number.total > DIGITS_MAX {
             let two = number.digits().split_at_checked(number.total / 2);
-            let twice = two.is_some_and(|(a, b)| number.total % 2 == 0 && self.both(number, a, b, region));
-            return Err(if twice || self.cut_in_two(number, region) {
+            let twice = two.is_some_and(|(a, b)| number.total.is_multiple_of(2) && both(number, a, b, region));
+            return Err(if twice || cut_in_two(number, region) {
                 scan::multiple()
             } else {
                 invalid("too long for a phone number")
@@ -148,84 +149,94 @@ impl PhoneRules {
     ) -> Result<Phone, Refusal> {
         if let Some((doubt, before)) = number.doubt {
             let main = text.get(..before + usize::from(number.plus)).unwrap_or(text);
-            let alone = is_number(&self.judge(main, home));
-            match doubt {
-                Doubt::Extension if alone => return Err(scan::extension()),
-                Doubt::Extension => {
+            let alone = valid(main, home).ok().map(|(kind, _)| kind);
+            match (doubt, alone) {
+                (Doubt::Extension, Some(_)) => return Err(scan::extension()),
+                (Doubt::Extension, None) => {
                     return Err(Refusal::new(Reason::PhoneNotANumber, "holds a letter or sign between its digits"));
                 }
-                Doubt::Range if alone => {
+                (Doubt::Range, Some(_)) | (Doubt::Suffix, Some(PhoneNumberType::Mobile)) => {
                     return Err(invalid("several numbers written short, like 12/13; write one number in full"));
                 }
-                Doubt::Range => {}
+                (Doubt::Range | Doubt::Suffix, _) => {}
             }
         }
-        match self.judge(text, home) {
-            Ok(phone) => match home {
-                Some(home) => self.unless_ambiguous(phone, number, home),
-                None => Ok(phone),
-            },
-            Err(wrong) if wrong.is_type() => Err(wrong.refusal()),
-            Err(_) if self.cut_in_two(number, region) => Err(scan::multiple()),
+        match valid(text, home) {
+            Ok(found) => {
+                if let Some(home) = home {
+                    refuse_ambiguous(&found.1, number, home)?;
+                }
+                self.of_type(found)
+            }
+            Err(_) if cut_in_two(number, region) => Err(scan::multiple()),
             Err(wrong) => Err(wrong.refusal()),
         }
     }
 
-    /// Refuses bare digits that are one valid number as national ones and another with a `+` in front.
-    fn unless_ambiguous(&self, phone: Phone, number: &Number, home: Region) -> Result<Phone, Refusal> {
-        let code = PHONE_NUMBER_UTIL.get_country_code_for_region(home).unwrap_or_default();
-        let digits = number.digits();
-        let mut own = 0;
-        let starts = digits.bytes().take(3).any(|b| {
-            own = own * 10 + i32::from(b - b'0');
-            own == code
-        });
-        if !starts || phone.as_str() == number.international() {
-            return Ok(phone);
-        }
-        match self.judge(number.international(), None) {
-            Ok(other) if other != phone => Err(invalid(format!(
-                "ambiguous: the digits are a valid number both with +{code} in front and when they begin with it; \
-                 write the number with '+'"
-            ))),
-            _ => Ok(phone),
-        }
-    }
-
-    /// Whether the digits fall into two valid numbers where something stands between them.
-    fn cut_in_two(&self, number: &Number, region: Result<Option<Region>, ()>) -> bool {
-        number.total >= 14
-            && number.cuts().any(|at| number.halves(at).is_some_and(|(a, b)| self.both(number, a, b, region)))
-    }
-
-    /// Whether both texts are valid numbers by themselves.
-    fn both(&self, number: &Number, first: &str, second: &str, region: Result<Option<Region>, ()>) -> bool {
-        let home = region.ok().flatten();
-        let valid = |text: &str, plus: bool| {
-            if plus {
-                is_number(&self.judge(&format!("+{text}"), None))
-            } else {
-                home.is_some() && is_number(&self.judge(text, home))
+    /// Lets a valid number pass if it is of the type that is asked for.
+    fn of_type(&self, (kind, phone): (PhoneNumberType, Phone)) -> Result<Phone, Refusal> {
+        match (self.phone_type, kind) {
+            (PhoneType::Any, _) | (PhoneType::Mobile, PhoneNumberType::Mobile | PhoneNumberType::FixedLineOrMobile) => {
+                Ok(phone)
             }
-        };
-        first.len() >= 7
-            && second.len() >= 7
-            && valid(first, number.plus)
-            && (valid(second, false) || valid(second, true))
-    }
-
-    /// Lets the number rules judge plain digits, with `+` in front or read in `home`.
-    fn judge(&self, text: &str, home: Option<Region>) -> Result<Phone, Wrong> {
-        let parsed = PHONE_NUMBER_UTIL.parse(text, home).map_err(Wrong::Parse)?;
-        let kind = PHONE_NUMBER_UTIL.get_number_type(&parsed);
-        match (kind, self.phone_type) {
-            (PhoneNumberType::Unknown, _) => Err(Wrong::Unassigned(Box::new(parsed))),
-            (_, PhoneType::Any) | (PhoneNumberType::Mobile | PhoneNumberType::FixedLineOrMobile, PhoneType::Mobile) => {
-                Ok(Phone(PHONE_NUMBER_UTIL.format(&parsed, PhoneNumberFormat::E164).into_owned()))
+            (PhoneType::Mobile, kind) => {
+                Err(Refusal::new(Reason::PhoneNotMobile, format!("valid, but {}", kind_name(kind))))
             }
-            (kind, PhoneType::Mobile) => Err(Wrong::Type(kind)),
         }
     }
+}
+
+/// Refuses bare digits that are one valid number as national ones and another with a `+` in front.
+fn refuse_ambiguous(phone: &Phone, number: &Number, home: Region) -> Result<(), Refusal> {
+    if phone.as_str() == number.international() {
+        return Ok(());
+    }
+    let code = PHONE_NUMBER_UTIL.get_country_code_for_region(home).unwrap_or_default();
+    let mut own = 0;
+    let starts = number.digits().bytes().take(3).any(|b| {
+        own = own * 10 + i32::from(b - b'0');
+        own == code
+    });
+    match starts.then(|| valid(number.international(), None)) {
+        Some(Ok((_, other))) if other != *phone => Err(invalid(format!(
+            "ambiguous: the digits are a valid number both with +{code} in front and when they begin with it; \
+             write the number with '+'"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the digits fall into two valid numbers where something stands between them.
+fn cut_in_two(number: &Number, region: Result<Option<Region>, ()>) -> bool {
+    number.total >= 14 && number.cuts().any(|at| number.halves(at).is_some_and(|(a, b)| both(number, a, b, region)))
+}
+
+/// Whether the two parts of a cell's digits are valid numbers by themselves.
+fn both(number: &Number, first: &str, second: &str, region: Result<Option<Region>, ()>) -> bool {
+    let home = region.ok().flatten();
+    let passes = |text: &str, plus: bool| {
+        if plus { valid(&format!("+{text}"), None).is_ok() } else { home.is_some() && valid(text, home).is_ok() }
+    };
+    first.len() >= 7
+        && second.len() >= 7
+        && passes(first, number.plus)
+        && (passes(second, false) || passes(second, true))
+}
+
+/// Lets the number rules judge plain digits, with `+` in front or read in `home`.
+fn valid(text: &str, home: Option<Region>) -> Result<(PhoneNumberType, Phone), Wrong> {
+    let known = plan::known(text, home).map(|number| (PHONE_NUMBER_UTIL.get_number_type(&number), number));
+    let (kind, parsed) = match known {
+        Some(valid) if valid.0 != PhoneNumberType::Unknown => valid,
+        _ => {
+            let parsed = PHONE_NUMBER_UTIL.parse(text, home).map_err(Wrong::Parse)?;
+            (PHONE_NUMBER_UTIL.get_number_type(&parsed), parsed)
+        }
+    };
+    if kind == PhoneNumberType::Unknown {
+        return Err(Wrong::Unassigned(Box::new(parsed)));
+    }
+    Ok((kind, Phone(PHONE_NUMBER_UTIL.format(&parsed, PhoneNumberFormat::E164).into_owned())))
 }
 
 /// Why the number rules refuse plain digits.
@@ -234,29 +245,17 @@ enum Wrong {
     Parse(ParseError),
     /// They are one by form, but not a valid one.
     Unassigned(Box<PhoneNumber>),
-    /// They are valid and of another type than asked for.
-    Type(PhoneNumberType),
 }
 
 impl Wrong {
-    fn is_type(&self) -> bool {
-        matches!(self, Self::Type(_))
-    }
-
     fn refusal(&self) -> Refusal {
         match self {
             Self::Parse(ParseError::InvalidCountryCode) => invalid("no country has the calling code after the '+'"),
             Self::Parse(ParseError::TooLongNsn) => invalid("too long for a phone number"),
             Self::Parse(_) => invalid("too short for a phone number"),
             Self::Unassigned(parsed) => unassigned(parsed),
-            Self::Type(kind) => Refusal::new(Reason::PhoneNotMobile, format!("valid, but {}", kind_name(*kind))),
         }
     }
-}
-
-/// Whether digits are a valid number, of whatever type.
-fn is_number(judged: &Result<Phone, Wrong>) -> bool {
-    judged.as_ref().map_or_else(Wrong::is_type, |_| true)
 }
 
 fn invalid(detail: impl Into<String>) -> Refusal {

@@ -36,6 +36,8 @@ fn only_mobiles_pass_when_mobiles_are_asked_for() {
     assert_eq!(read("0212 555 00 12"), Err(Reason::PhoneNotMobile));
     assert_eq!(read("444 0 012"), Err(Reason::PhoneNotMobile));
     assert_eq!(read("0212 555 00 12/13"), Err(Reason::PhoneInvalid));
+    let german = PhoneRules::new(Some("DE"), PhoneType::Mobile).unwrap();
+    assert_eq!(german.read("4915112345678", None).unwrap_err().reason, Reason::PhoneInvalid);
     assert_eq!(read("0212 555 00 12 0212 555 00 13"), Err(Reason::PhoneMultiple));
 }
 

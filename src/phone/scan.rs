@@ -47,6 +47,8 @@ pub(super) enum Doubt {
     Extension,
     /// The last digits may name the end of a range of numbers (`…12/13`).
     Range,
+    /// One or two digits follow a dash: part of a landline (`030 12345-67`), never of a mobile.
+    Suffix,
 }
 
 /// The digits of one cell.
@@ -197,6 +199,7 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
     let (mut run, mut group, mut runs, mut groups) = (0_usize, 0_usize, 0_usize, 0_usize);
     let mut offence: Option<char> = None;
     let mut below_zero = false;
+    let mut dashes = 0_usize;
     // The last sign between two groups, and how many digits stood before it.
     let mut last = ('\0', 0_usize);
     for c in text.chars() {
@@ -211,8 +214,12 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
             }
             '+' if number.total == 0 && offence.is_none() => number.plus = true,
             '-' | '~' | '_' if number.total == 0 => below_zero |= c == '-',
-            ' ' | '\t' | '(' | ')' | '.' | '_' => {}
-            '-' | '~' => last = ('-', number.total),
+            ' ' | '\t' | '(' | ')' | '[' | ']' | '.' | '_' => {}
+            '-' | '~' => {
+                dashes += 1;
+                // Evenly dashed groups (`0664-123-45-67`) are one number; a dash apart is another matter.
+                last = if dashes == 1 || group >= 4 { ('-', number.total) } else { ('\0', 0) };
+            }
             '/' => {
                 run = 0;
                 last = ('/', number.total);
@@ -235,7 +242,10 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
         return Err(multiple());
     }
     if let Some(sign) = offence {
-        if let Some((before, certain)) = before_extension(text) {
+        // Only plain signs may stand before the marker, so this goes no deeper than once.
+        if let Some((before, certain)) = before_extension(text)
+            && before.bytes().all(|b| b.is_ascii_digit() || b" \t+-()[]./_~".contains(&b))
+        {
             let mut main = scan(before)?;
             if main.total >= FULL {
                 if certain {
@@ -258,9 +268,14 @@ pub(super) fn scan(text: &str) -> Result<Number, Refusal> {
     if let Some((long, short)) = number.halves(before)
         && number.total == number.kept
         && (1..=4).contains(&short.len())
-        && ((sign == '/') || (sign == '-' && ends_range(long, short, 20)))
     {
-        number.doubt = Some((Doubt::Range, before));
+        let doubt = match sign {
+            '/' => Some(Doubt::Range),
+            '-' if ends_range(long, short, 20) => Some(Doubt::Range),
+            '-' if short.len() <= 2 => Some(Doubt::Suffix),
+            _ => None,
+        };
+        number.doubt = doubt.map(|doubt| (doubt, before));
     }
     Ok(number)
 }

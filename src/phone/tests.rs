@@ -51,6 +51,7 @@ fn a_number_is_read_however_it_is_written() {
         "(+90) 532 000 00 11",
         "0532·000·00·11",
         "0532_000_00_11",
+        "[0532] 000 00 11",
         "05320000011,",
         "05320000011;",
         "𝟎𝟓𝟑𝟐𝟎𝟎𝟎𝟎𝟎𝟏𝟏",
@@ -136,6 +137,7 @@ fn scientific_notation_is_exact_or_refused() {
             "5.320000014e9",
             "5.320000014E+09",
             "905.320000014E+9",
+            "5320000014E+0",
             "9.053200000140E+11",
             "=\"9.05320000014E+11\"",
         ],
@@ -194,6 +196,7 @@ fn several_numbers_in_a_cell_are_refused_whatever_separates_them() {
     refused("TR", &cells, Reason::PhoneMultiple);
     refused("TR", &[&"05320000064; ".repeat(4000)], Reason::PhoneMultiple);
     refused("", &["05320000064 / 05320000065"], Reason::PhoneMultiple);
+    refused("TR", &[&format!("0212555{}", "x1".repeat(500_000))], Reason::PhoneNotANumber);
 }
 
 #[test]
@@ -203,6 +206,9 @@ fn short_ranges_are_not_glued_to_longer_numbers() {
         &["0212 555 00 12/13", "05320000065-66", "0212 555 00 12-14", "0212 555 00 12/3"],
         Reason::PhoneInvalid,
     );
+    stored("DE", &["+49 30 12345-67", "030-12345-67"], "+49301234567");
+    stored("AT", &["0664-123-45-46", "0664 123 45 46"], "+436641234546");
+    refused("DE", &["01713920013-0", "0171-3920013-14"], Reason::PhoneInvalid);
     refused("DE", &["0171 3920013-14", "0171 3920013/14", "030 1234567/68"], Reason::PhoneInvalid);
 }
 
@@ -259,6 +265,10 @@ fn letters_never_become_digits() {
         "+",
         "0532*0000012",
         "05320000x12",
+        "m5320000012",
+        "https://5320000012",
+        "www.5320000012",
+        "O5320000012",
         "fax: 0212 555 00 12",
         ";phone-context=",
         "https://example.invalid/905320000012x",
