@@ -51,6 +51,7 @@ fn undisturbed(engine: Engine, csv: &str, pace: Pace) -> (Snapshot, Duration) {
 }
 
 /// Runs it with a crash point; it must die of it, by SIGABRT.
+#[cfg(feature = "failpoints")]
 fn crash(home: &Home, db: &Db, pace: Pace, point: &str) {
     let output = import(home, db, pace).failpoint(point).run();
     assert_eq!(output.signal, Some(6), "the crash point '{point}' did not stop the run: {}", output.told());

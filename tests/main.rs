@@ -6,6 +6,7 @@
 #[macro_use]
 mod common;
 
+mod case;
 mod cases;
 mod crash;
 mod harness;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use crate::cases::read_rejects;
 use crate::common::cli::{Home, Output};
-use crate::common::engine::Db;
+use crate::common::engine::{Db, Engine};
+use crate::common::rejects::read_rejects;
 
 /// A row of the table.
 struct Sample {
@@ -86,17 +86,17 @@ fn run(sample: &Sample, db: &Db) -> Vec<String> {
     problems
 }
 
-fn run_all(engine: crate::common::engine::Engine) {
+fn run_all(engine: Engine) {
     let problems: Vec<String> = table().iter().flat_map(|sample| run(sample, &Db::fresh(engine))).collect();
     assert!(problems.is_empty(), "{engine:?}:\n{}", problems.join("\n"));
 }
 
 #[test]
 fn every_sample_does_on_sqlite_what_its_readme_says() {
-    run_all(crate::common::engine::Engine::Sqlite);
+    run_all(Engine::Sqlite);
 }
 
 #[test]
 fn every_sample_does_on_postgres_what_its_readme_says() {
-    run_all(crate::common::engine::Engine::Postgres);
+    run_all(Engine::Postgres);
 }

@@ -83,6 +83,32 @@ pub(crate) fn repeated(phones: usize, times: usize, seed: u64) -> String {
     text
 }
 
+/// `rows` rows of which one in a thousand is refused and one in a hundred repeats the row before, in
+/// seven spellings of a number.
+pub(crate) fn spellings(rows: u64) -> String {
+    let mut text = String::from("phone,name,sehir\n");
+    for i in 0..rows {
+        if i % 1000 == 999 {
+            text += &format!("hatali-{i},Kisi {i},Izmir\n");
+            continue;
+        }
+        let n = if i % 100 == 99 { i - 1 } else { i };
+        let p = format!("5{:09}", 300_000_000 + n % 50_000_000);
+        let (a, b, c, d) = (&p[..3], &p[3..6], &p[6..8], &p[8..]);
+        let spelled = match i % 7 {
+            0 => p.clone(),
+            1 => format!("0{p}"),
+            2 => format!("+90{p}"),
+            3 => format!("0090{p}"),
+            4 => format!("90{p}"),
+            5 => format!("0{a} {b} {c} {d}"),
+            _ => format!("+90 ({a}) {b}-{c}-{d}"),
+        };
+        text += &format!("{spelled},Kisi {n},Izmir\n");
+    }
+    text
+}
+
 /// The name of the last row of each number of `repeated`, by number: what must be stored in the end.
 pub(crate) fn last_names(csv: &str) -> std::collections::BTreeMap<String, String> {
     let cells = |line: &str| {

@@ -26,6 +26,15 @@ pub(crate) struct Db {
     pub(crate) url: String,
     /// The folder of the SQLite file.
     folder: Option<tempfile::TempDir>,
+    /// Whether this value made the database and nothing else removes it.
+    keeper: Keeper,
+}
+
+/// Who removes a database at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeper {
+    ThisValue,
+    SomebodyElse,
 }
 
 impl Db {
@@ -35,20 +44,22 @@ impl Db {
             Engine::Sqlite => {
                 let folder = tempfile::Builder::new().prefix("enlist-db-").tempdir().expect("a temporary folder");
                 let url = format!("sqlite:{}", folder.path().join("enlist.db").display());
-                Self { engine, url, folder: Some(folder) }
+                Self { engine, url, folder: Some(folder), keeper: Keeper::SomebodyElse }
             }
-            Engine::Postgres => Self { engine, url: postgres::fresh_database(), folder: None },
+            Engine::Postgres => {
+                Self { engine, url: postgres::fresh_database(), folder: None, keeper: Keeper::ThisValue }
+            }
         }
     }
 
     /// An empty database on a private server.
     pub(crate) fn on(server: &Server) -> Self {
-        Self { engine: Engine::Postgres, url: server.fresh_database(), folder: None }
+        Self { engine: Engine::Postgres, url: server.fresh_database(), folder: None, keeper: Keeper::SomebodyElse }
     }
 
     /// The same database by another way, for example through a proxy.
     pub(crate) fn via(&self, url: String) -> Self {
-        Self { engine: self.engine, url, folder: None }
+        Self { engine: self.engine, url, folder: None, keeper: Keeper::SomebodyElse }
     }
 
     /// The SQLite file.
@@ -107,7 +118,7 @@ impl Db {
 
 impl Drop for Db {
     fn drop(&mut self) {
-        if self.engine == Engine::Postgres {
+        if self.keeper == Keeper::ThisValue {
             postgres::drop_database(&self.url);
         }
     }

@@ -7,4 +7,5 @@ pub(crate) mod data;
 pub(crate) mod oracle;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
+pub(crate) mod rejects;
 pub(crate) mod wait;

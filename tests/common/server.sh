@@ -8,7 +8,8 @@ log=$dir/log
 control() { "$bin/pg_ctl" -D "$dir/data" -w -t 60 "$@" </dev/null >>"$log" 2>&1; }
 finish() { control -m immediate stop; rm -rf "$dir"; }
 trap finish EXIT
-trap 'exit 1' HUP INT TERM
+# An answer to a dead process raises SIGPIPE.
+trap 'exit 1' HUP INT TERM PIPE
 cd "$dir" || exit 1
 
 prepare() {
