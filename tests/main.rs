@@ -12,4 +12,5 @@ mod crash;
 mod harness;
 mod lanes;
 mod samples;
+mod store;
 mod tidy;

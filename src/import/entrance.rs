@@ -15,7 +15,7 @@ use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
 use crate::job::{Grid, JobKey, LANES_MAX, ListId};
 use crate::list::ListName;
-use crate::nearest::nearest;
+use crate::nearest::unknown_list;
 use crate::owner::Owner;
 use crate::settings::Settings;
 use crate::source::{self, Survey};
@@ -24,6 +24,9 @@ use crate::store::{Admission, Ask, Created, Engine, JobRow, Lease, Payload, Stor
 
 /// How long to wait for a database that another process holds, before answering `database_busy`.
 const BUSY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// What to do about a list name that was right.
+const CREATE_HINT: &str = "pass --create-list to create it";
 
 /// Between two looks at a job that somebody else holds.
 const HELD_PAUSE: Duration = Duration::from_millis(250);
@@ -106,7 +109,7 @@ pub(crate) async fn enter_list(store: &Store, name: &ListName, new_list: NewList
     }
     let names = store.list_names().await?;
     if new_list == NewList::Refuse && !names.is_empty() {
-        return Err(unknown_list(name, &names));
+        return Err(unknown_list(name.as_str(), &names, CREATE_HINT));
     }
     Ok(store.create_list(name).await?)
 }
@@ -117,13 +120,7 @@ pub(crate) async fn check_list(store: &Store, name: &ListName, new_list: NewList
         return Ok(());
     }
     let names = store.list_names().await?;
-    if names.is_empty() { Ok(()) } else { Err(unknown_list(name, &names)) }
-}
-
-fn unknown_list(name: &ListName, names: &[String]) -> Fault {
-    let near = nearest(name.as_str(), names.iter().map(String::as_str));
-    let suggestion = if near.is_empty() { String::new() } else { format!("; the nearest is '{}'", near.join("', '")) };
-    Fault::new(Code::UnknownList, format!("there is no list '{}'{suggestion}", name.as_str()))
+    if names.is_empty() { Ok(()) } else { Err(unknown_list(name.as_str(), &names, CREATE_HINT)) }
 }
 
 /// Asks the store until the job is held, replayed or refused.

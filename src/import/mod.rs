@@ -1,2 +1,312 @@
-//! Importing.
+//! The sentence of the product: read a file, commit its rows with their checkpoint, say what became of it.
+//!
+//! Owns the life of one import from request to report. It does not know command lines, queues or SQL.
+//! Invariant: it can be killed at every instruction; what it reports was committed.
+
+mod entrance;
+mod lane;
+mod pass;
+mod plan;
+mod pulse;
+mod reader;
 pub mod report;
+mod tally;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::backoff::CONNECTION;
+use crate::clock::Stopwatch;
+use crate::fault::{Code, Exit, Fault};
+use crate::import::entrance::Entered;
+use crate::import::pass::{PassEnd, Work};
+use crate::import::report::{Event, Report, Request, Warning};
+use crate::import::tally::Tally;
+use crate::job::State;
+use crate::list::ListName;
+use crate::run::Counts;
+use crate::stop::{Stop, StopCause};
+use crate::store::{Beat, Created, JobError, JobRow, Lease, Session, Store, StoreError};
+
+/// How long a database may be away before the import stops, resumable.
+const OUTAGE_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Imports. The answer is always a report; `Report::error` says why it did not end.
+///
+/// Holds a lease while it runs and checks it in every transaction, so a process that was frozen past it
+/// writes nothing. `stop` ends it after the batch in hand. Killed at any point, the same request goes on from
+/// the last commit. Needs a multi-threaded runtime.
+pub async fn import(store: &Store, request: &Request, stop: &Stop, on_event: &(dyn Fn(Event) + Send + Sync)) -> Report {
+    let watch = Stopwatch::start();
+    let mut report = Report::new(&request.list);
+    let (events, mut incoming) = unbounded_channel();
+    let outcome = {
+        let work = run(store, request, stop, &events, &mut report);
+        forward(work, &mut incoming, on_event).await
+    };
+    if let Err(fault) = outcome {
+        report.error = Some(fault);
+    }
+    describe(store, &mut report).await;
+    report.elapsed = watch.worked();
+    report
+}
+
+/// Hands events on while `work` runs, and those that are left afterwards.
+async fn forward<T>(
+    work: impl Future<Output = T>,
+    incoming: &mut UnboundedReceiver<Event>,
+    on_event: &(dyn Fn(Event) + Send + Sync),
+) -> T {
+    let mut work = std::pin::pin!(work);
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut work => break outcome,
+            Some(event) = incoming.recv() => on_event(event),
+        }
+    };
+    while let Ok(event) = incoming.try_recv() {
+        on_event(event);
+    }
+    outcome
+}
+
+async fn run(
+    store: &Store,
+    request: &Request,
+    stop: &Stop,
+    events: &UnboundedSender<Event>,
+    report: &mut Report,
+) -> Result<(), Fault> {
+    let name = ListName::parse(&request.list)?;
+    name.as_str().clone_into(&mut report.list);
+    entrance::check_list(store, &name, request.new_list).await?;
+    let continued = entrance::continued(store, request.entry).await?;
+
+    // Reading a large file takes long; the runtime's other tasks go on meanwhile.
+    let (opened, settings) = tokio::task::block_in_place(|| {
+        let opened = entrance::open_input(request, continued.as_ref(), events)?;
+        let settings = entrance::settings(request, &opened, continued.as_ref())?;
+        Ok::<_, Fault>((opened, settings))
+    })?;
+    report.settings = Some(settings.clone());
+    report.warnings.extend(opened.survey.warnings.iter().cloned());
+
+    let (list, created) = entrance::enter_list(store, &name, request.new_list).await?;
+    report.list_created = created == Created::New;
+    let grid = entrance::new_grid(store.engine(), request);
+    let mut ask = entrance::new_ask(list, &opened, settings, grid, request);
+    let (lease, job) = match entrance::enter(store, request, &mut ask, stop, events).await? {
+        Entered::Begun(lease, job) => (lease, job),
+        Entered::Replay(job) => {
+            replay(report, &job);
+            remove_spool(opened.spool.as_deref());
+            return Ok(());
+        }
+    };
+    report.job = Some(job.id);
+    report.settings = Some(job.payload.settings.clone());
+    report.warnings.extend(entrance::grid_warnings(request, job.grid));
+
+    let spool = opened.spool.clone();
+    let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
+    if outcome.is_ok() {
+        remove_spool(spool.as_deref());
+    }
+    outcome
+}
+
+/// A finished job's stored answer.
+fn replay(report: &mut Report, job: &JobRow) {
+    report.job = Some(job.id);
+    report.replayed = true;
+    report.settings = Some(job.payload.settings.clone());
+    report.counts = job.result.unwrap_or_default();
+    report.resumed_rows = report.counts.rows;
+}
+
+fn remove_spool(spool: Option<&std::path::Path>) {
+    if let Some(path) = spool
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "the spool file stays behind");
+    }
+}
+
+/// Works under a lease, and gives it up properly whatever happens.
+#[expect(clippy::too_many_arguments, reason = "what one held job consists of, used once")]
+async fn hold(
+    store: &Store,
+    request: &Request,
+    lease: Lease,
+    job: &JobRow,
+    survey: crate::source::Survey,
+    stop: &Stop,
+    events: &UnboundedSender<Event>,
+    report: &mut Report,
+) -> Result<(), Fault> {
+    let writers = request.writers.unwrap_or(job.grid.lanes).clamp(1, job.grid.lanes);
+    let session = store.session(lease, &job.payload.settings, writers).await.map_err(StoreError::into_fault_midway)?;
+    let session = Arc::new(session);
+    let tally = Arc::new(Tally::new(events.clone(), survey.text_bytes));
+    let before = session.committed().await.map_err(StoreError::into_fault_midway)?;
+    let lanes = session.lanes().await.map_err(StoreError::into_fault_midway)?;
+    let slowest = lanes.values().min().copied().filter(|at| at.byte > job.payload.settings.data_start.byte);
+    tally.resume(before, slowest.map(|at| at.line));
+    report.resumed_rows = before.rows;
+    report.counts = before;
+
+    let pulse = tokio::spawn(pulse::beat_until_stopped(session.clone(), tally.clone(), stop.clone()));
+    let work = Work {
+        session: session.clone(),
+        tally: tally.clone(),
+        survey,
+        settings: job.payload.settings.clone(),
+        grid: job.grid,
+        key: job.key.clone(),
+        generation: job.generation,
+        writers,
+        budget: request.max_rejects,
+        stop: stop.clone(),
+    };
+    let outcome = work_to_the_end(&work).await;
+    pulse.abort();
+    report.counts = tally.counts();
+    report.this_run_rows = report.counts.rows.saturating_sub(before.rows);
+    let outcome = match outcome {
+        Ok(counts) => {
+            report.counts = counts;
+            report.this_run_rows = counts.rows.saturating_sub(before.rows);
+            Ok(())
+        }
+        Err(fault) => Err(leave(&session, fault).await),
+    };
+    session.close().await;
+    outcome
+}
+
+/// Passes until the job is done, in spite of servers that go away and come back.
+async fn work_to_the_end(work: &Work) -> Result<Counts, Fault> {
+    let mut failures = 0;
+    let mut away: Option<Stopwatch> = None;
+    let mut rows = work.tally.counts().rows;
+    loop {
+        let error = match work.pass().await {
+            PassEnd::Fault(fault) => return Err(fault),
+            PassEnd::Stopped => return Err(stopped(&work.stop)),
+            PassEnd::Input(end) => match finish(&work.session, end).await {
+                Ok(counts) => return Ok(counts),
+                Err(error) => error,
+            },
+            PassEnd::Store(error) => error,
+        };
+        if work.stop.cause() == Some(StopCause::LeaseLost) {
+            return Err(stopped(&work.stop));
+        }
+        if !error.is_reconnectable() {
+            return Err(error.into_fault_midway());
+        }
+        if let Some(fault) = entrance::stop_fault(&work.stop) {
+            return Err(fault);
+        }
+        // Whatever was committed in between shows that the database is there.
+        if work.tally.counts().rows > rows {
+            rows = work.tally.counts().rows;
+            failures = 0;
+            away = None;
+        }
+        failures += 1;
+        let since = away.get_or_insert_with(Stopwatch::start);
+        if since.worked() >= OUTAGE_PATIENCE {
+            return Err(error.into_fault_midway());
+        }
+        tracing::warn!(job = work.session.lease().job.0, failures, %error, "reading the positions again");
+        work.tally.note(format!("{error}; going on from the last commit"));
+        tokio::time::sleep(CONNECTION.delay(failures, fastrand::f64())).await;
+        // Nothing is read again for a job that somebody else has by now.
+        if let Ok(Beat::Lost) = work.session.beat(&work.tally.counts()).await {
+            work.stop.request(StopCause::LeaseLost);
+            return Err(stopped(&work.stop));
+        }
+    }
+}
+
+fn stopped(stop: &Stop) -> Fault {
+    entrance::stop_fault(stop).unwrap_or_else(|| Fault::new(Code::Internal, "stopped without a cause"))
+}
+
+/// Finishes, and finds out what became of it when the answer was lost.
+async fn finish(session: &Session, end: crate::position::Position) -> Result<Counts, StoreError> {
+    match session.finish(end).await {
+        Err(error @ (StoreError::Gone(_) | StoreError::LeaseLost)) => match session.was_finished().await {
+            Ok(true) => session.committed().await,
+            _ => Err(error),
+        },
+        outcome => outcome,
+    }
+}
+
+/// Gives the job up in the state that the fault leaves it in. Returns the fault to report.
+async fn leave(session: &Session, fault: Fault) -> Fault {
+    let next = match fault.code {
+        // Somebody else has it: it is not ours to leave.
+        Code::LeaseLost => return superseded_or_lost(session, fault).await,
+        Code::Cancelled => State::Cancelled,
+        Code::Paused => State::Paused,
+        code => match code.exit() {
+            Exit::Failed | Exit::Usage => State::Failed,
+            _ => State::Interrupted,
+        },
+    };
+    let error = match fault.code {
+        Code::Interrupted | Code::Terminated | Code::Paused => None,
+        code => Some(JobError { code: code.as_str().to_owned(), message: fault.message.clone() }),
+    };
+    match tokio::time::timeout(Duration::from_secs(10), session.leave(next, error.as_ref())).await {
+        Ok(Ok(())) => fault,
+        Ok(Err(StoreError::LeaseLost)) => superseded_or_lost(session, fault).await,
+        // The lease ends by itself; the next run takes the job over at once, because this process is gone.
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the job could not be handed back");
+            fault
+        }
+        Err(_) => fault,
+    }
+}
+
+async fn superseded_or_lost(session: &Session, fault: Fault) -> Fault {
+    match session.state().await {
+        Ok(Some(State::Superseded)) => {
+            Fault::new(Code::Superseded, "a newer import of this file name replaced this one; nothing more was written here")
+        }
+        _ if fault.code == Code::LeaseLost => {
+            Fault::new(Code::LeaseLost, "another process took this import over; nothing more was written here")
+        }
+        _ => fault,
+    }
+}
+
+/// Completes a report with what the store says about the job.
+async fn describe(store: &Store, report: &mut Report) {
+    let Some(id) = report.job else { return };
+    if let Ok(Some(job)) = store.job(id).await {
+        report.state = Some(job.state);
+        if let Some(result) = job.result {
+            report.counts = result;
+        }
+    }
+    if let Ok(attempts) = store.attempts(id).await {
+        report.attempt = u32::try_from(attempts.len()).unwrap_or(u32::MAX);
+    }
+    if let Ok(reasons) = store.reason_counts(id).await {
+        report.reasons = reasons;
+    }
+    if report.error.is_none() && report.counts.rows == 0 {
+        report.warnings.push(Warning::new("no_rows", "the file holds a header and no rows"));
+    }
+    if report.error.is_none() && report.counts.rows > 0 && report.counts.stored() + report.counts.stale == 0 {
+        report.warnings.push(Warning::new("nothing_stored", "every row was refused, so nothing was stored"));
+    }
+}

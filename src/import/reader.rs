@@ -72,7 +72,7 @@ impl Reader {
         let text = self.survey.open_at(start.byte)?;
         let mut decoder = Decoder::new(text, self.settings.dialect, start);
         decoder.expect(self.settings.columns.width, self.settings.columns.phone);
-        let mut normaliser = Normaliser::new(&self.settings)?;
+        let normaliser = Normaliser::new(&self.settings)?;
         let mut batcher = Batcher::new(self.grid, start);
         let mut seen = Seen { rows: self.committed.rows, rejected: self.committed.rejected };
         let mut row = Row::default();

@@ -26,16 +26,7 @@ use crate::settings::{Blank, Columns, HeaderRow, Settings, ShortRows, trim};
 /// What databases and spreadsheets write where there is nothing. `NA` is not among them: it is Namibia.
 const NOTHING: [&str; 10] = ["NULL", "(NULL)", "\\N", "N/A", "n/a", "#N/A", "#NULL!", "NaN", "#YOK", "#Δ/Υ"];
 
-/// How a row ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// It says nothing: skipped and counted.
-    Blank,
-    /// It speaks of a recipient.
-    Recipient(Recipient),
-    /// It is refused.
-    Reject(Reject),
-}
+pub use crate::batch::Outcome;
 
 /// A refusal and the 0-based column at fault.
 type Refused = (Option<usize>, Refusal);

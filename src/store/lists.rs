@@ -8,7 +8,7 @@ use sqlx::FromRow;
 use crate::clock::Timestamp;
 use crate::job::ListId;
 use crate::list::ListName;
-use crate::store::{Pool, Store, StoreError, now, on};
+use crate::store::{Store, StoreError, now, on};
 
 /// A list.
 #[derive(Debug, Clone, PartialEq, Eq)]

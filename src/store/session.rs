@@ -10,7 +10,7 @@ use std::time::Duration;
 use sqlx::types::Json;
 
 use crate::clock::Timestamp;
-use crate::job::{Fence, JobId};
+use crate::job::{Fence, JobId, State};
 use crate::position::Position;
 use crate::run::Counts;
 use crate::settings::{Blank, Settings};
@@ -97,6 +97,8 @@ impl Merge {
 
 const LANES: &str = "SELECT lane, byte, line FROM job_lanes WHERE job_id = $1 ORDER BY lane";
 
+const STATE: &str = "SELECT state FROM jobs WHERE id = $1";
+
 const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
     WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
     RETURNING cancel_requested_at, pause_requested_at";
@@ -168,6 +170,13 @@ impl Session {
                 Some((None, None)) => Beat::Held,
             })
         })
+    }
+
+    /// The state that the job is in now, whoever holds it.
+    pub async fn state(&self) -> Result<Option<State>, StoreError> {
+        let word: Option<String> =
+            on!(&self.pool, |db| sqlx::query_scalar(STATE).bind(self.lease.job.0).fetch_optional(db).await?);
+        Ok(word.as_deref().and_then(State::from_word))
     }
 
     /// What the job has committed so far, in this session and in those before.
