@@ -1,5 +1,6 @@
 //! `enlist` imports recipient lists so that a run can be killed anywhere and run again.
 
+pub mod decode;
 pub mod fault;
 pub mod import;
 pub mod job;
@@ -10,3 +11,4 @@ pub mod reject;
 pub mod row;
 pub mod run;
 pub mod settings;
+pub mod source;
