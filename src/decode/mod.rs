@@ -147,9 +147,11 @@ impl<R: Read> Decoder<R> {
             Split::TextAfterQuote => Trouble::TextAfterQuote,
             Split::Open { quote_at } => {
                 let ahead = loop {
-                    let (window, ended, at) = (piece(&self.buffer, self.from, self.to - self.from), self.ended, self.at);
+                    let (window, ended, at) =
+                        (piece(&self.buffer, self.from, self.to - self.from), self.ended, self.at);
                     let first = ahead::First { len, ending, quote_at };
-                    match look_ahead(window, ended, at.byte, first, self.dialect, quote, self.expected, &mut self.chain) {
+                    match look_ahead(window, ended, at.byte, first, self.dialect, quote, self.expected, &mut self.chain)
+                    {
                         Ahead::More => self.fill()?,
                         decided => break decided,
                     }
@@ -256,5 +258,8 @@ fn whole_characters(text: &[u8], most: usize) -> usize {
     if text.len() <= most {
         return text.len();
     }
-    (most.saturating_sub(3)..=most).rev().find(|end| text.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80)).unwrap_or(most)
+    (most.saturating_sub(3)..=most)
+        .rev()
+        .find(|end| text.get(*end).is_none_or(|byte| byte & 0xC0 != 0x80))
+        .unwrap_or(most)
 }

@@ -74,11 +74,7 @@ pub fn sniff(head: &[u8], is_whole_file: bool, wanted: &Wanted) -> Result<Sniffe
     }
     let head = Head { text: head, is_whole: is_whole_file };
     let (start, named) = head.start(wanted)?;
-    let quoting = Dialect {
-        delimiter: b',',
-        quote: wanted.quote.unwrap_or(Some(b'"')),
-        escape: wanted.escape,
-    };
+    let quoting = Dialect { delimiter: b',', quote: wanted.quote.unwrap_or(Some(b'"')), escape: wanted.escape };
     let trials = DELIMITERS.map(|delimiter| head.trial(Dialect { delimiter, ..quoting }, start, wanted.header));
     let guessed = choose(&trials, wanted.header);
     let delimiter = wanted.delimiter.or(named).unwrap_or(guessed);
@@ -88,7 +84,14 @@ pub fn sniff(head: &[u8], is_whole_file: bool, wanted: &Wanted) -> Result<Sniffe
     let found = head.first_row(dialect, start, &mut row)?;
     if wanted.header == HeaderRow::Absent {
         let first_row = if found { row.start } else { start };
-        return Ok(Sniffed { dialect, header: None, width: row.cells.len(), first_row, data_start: start, suspicion: None });
+        return Ok(Sniffed {
+            dialect,
+            header: None,
+            width: row.cells.len(),
+            first_row,
+            data_start: start,
+            suspicion: None,
+        });
     }
     if !found {
         return Err(match wanted.skip_lines {
@@ -107,12 +110,23 @@ pub fn sniff(head: &[u8], is_whole_file: bool, wanted: &Wanted) -> Result<Sniffe
     } else {
         None
     };
-    Ok(Sniffed { dialect, width: header.len(), header: Some(header), first_row: row.start, data_start: row.end, suspicion })
+    Ok(Sniffed {
+        dialect,
+        width: header.len(),
+        header: Some(header),
+        first_row: row.start,
+        data_start: row.end,
+        suspicion,
+    })
 }
 
 /// The first of the head's first 20 lines, below the row that was taken as header, that `is_header` says
 /// yes to, under the dialect's delimiter or another.
-pub fn later_header(head: &[u8], sniffed: &Sniffed, mut is_header: impl FnMut(&[String]) -> bool) -> Option<LaterHeader> {
+pub fn later_header(
+    head: &[u8],
+    sniffed: &Sniffed,
+    mut is_header: impl FnMut(&[String]) -> bool,
+) -> Option<LaterHeader> {
     let head = Head { text: head, is_whole: true };
     let mut at = sniffed.data_start;
     while at.line <= LATER_LINES {
@@ -304,9 +318,9 @@ fn choose(trials: &[Trial; 4], header_row: HeaderRow) -> u8 {
         HeaderRow::Present => by_header.or(by_data),
         HeaderRow::Absent => by_data.or(by_header.filter(|((score, _), _)| *score >= 1500)),
     };
-    found.map(|(_, delimiter)| delimiter).unwrap_or_else(|| {
-        trials.iter().rev().find(|trial| !trial.splits).map_or(b',', |trial| trial.delimiter)
-    })
+    found
+        .map(|(_, delimiter)| delimiter)
+        .unwrap_or_else(|| trials.iter().rev().find(|trial| !trial.splits).map_or(b',', |trial| trial.delimiter))
 }
 
 /// The delimiter that a `sep=;` line names, as Excel writes it.
@@ -338,9 +352,11 @@ fn header_cells(row: &Row) -> Result<Vec<String>, Fault> {
     let line = row.start.line;
     // A stray quote in the header must not make the first rows part of it.
     let swallows = row.end.line > line + 1
-        && row.text.split(|byte| matches!(byte, b'\n' | b'\r')).skip(1).any(|part| {
-            part.split(|byte| DELIMITERS.contains(byte)).any(|cell| Shape::of(cell).may_be_phone())
-        });
+        && row
+            .text
+            .split(|byte| matches!(byte, b'\n' | b'\r'))
+            .skip(1)
+            .any(|part| part.split(|byte| DELIMITERS.contains(byte)).any(|cell| Shape::of(cell).may_be_phone()));
     if row.fault.is_some() || swallows {
         return Err(Fault::new(Code::NoHeader, format!("the header on line {line} has a quote that is not closed"))
             .hint("mend the quote in the header, or pass --quote none when quotes mean nothing in this file"));
