@@ -257,6 +257,22 @@ impl Fault {
     }
 }
 
+/// Something a person should know although the import went on. Codes are stable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// A stable code, for example `nothing_stored`.
+    pub code: &'static str,
+    /// A fragment for a person.
+    pub message: String,
+}
+
+impl Warning {
+    /// A warning.
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.message)

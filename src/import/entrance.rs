@@ -3,7 +3,8 @@
 //! Owns everything that happens before the first row is read. It does not write rows. Invariant: nothing is
 //! created, not even the list, before the input was read once and understood.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -67,13 +68,12 @@ pub(crate) fn open_input(
         Input::Path(path) => {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let source = absolute.to_string_lossy().into_owned();
-            match source::is_regular(&absolute) {
-                Ok(false) if !absolute.is_dir() => {
-                    let mut pipe = std::fs::File::open(&absolute).map_err(|error| unreadable(&absolute, &error))?;
-                    let path = source::spool(&mut pipe, &spool_dir)?;
-                    (path.clone(), "-".to_owned(), Some(path))
-                }
-                _ => (absolute, source, None),
+            if source::must_spool(&absolute) {
+                let mut pipe = File::open(&absolute).map_err(|error| source::fault_of(error, &absolute))?;
+                let path = source::spool(&mut pipe, &spool_dir)?;
+                (path.clone(), "-".to_owned(), Some(path))
+            } else {
+                (absolute, source, None)
             }
         }
     };
@@ -87,10 +87,6 @@ pub(crate) fn open_input(
         let _ = events.send(Event::Surveyed { bytes, total });
     })?;
     Ok(Opened { survey, source, spool })
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Fault {
-    Fault::new(Code::UnreadableFile, format!("'{}' cannot be opened: {error}", path.display()))
 }
 
 /// The settings to run under: those of the job that `--continue` names, else what the head says.
@@ -219,7 +215,11 @@ fn held(job: &JobRow) -> Fault {
 fn other_input(job: &JobRow, source: &str) -> Fault {
     Fault::new(
         Code::FileChanged,
-        format!("job {} was begun with another content (BLAKE3 {}…) than '{source}' has now", job.id, job.fingerprint.short()),
+        format!(
+            "job {} was begun with another content (BLAKE3 {}…) than '{source}' has now",
+            job.id,
+            job.fingerprint.short()
+        ),
     )
 }
 
@@ -244,7 +244,9 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     let (code, message) = match stop.cause()? {
         StopCause::Interrupt => (Code::Interrupted, "stopped by SIGINT"),
         StopCause::Terminate => (Code::Terminated, "stopped by SIGTERM"),
-        StopCause::LeaseLost => (Code::LeaseLost, "another process took this import over; nothing more was written here"),
+        StopCause::LeaseLost => {
+            (Code::LeaseLost, "another process took this import over; nothing more was written here")
+        }
         StopCause::Cancel => (Code::Cancelled, "the job was cancelled"),
         StopCause::Pause => (Code::Paused, "the job was paused"),
     };
@@ -269,16 +271,17 @@ pub(crate) fn new_grid(engine: Engine, request: &Request) -> Grid {
 pub(crate) fn grid_warnings(request: &Request, grid: Grid) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(rows) = request.batch_rows.filter(|rows| *rows != grid.batch_rows) {
-        let message = format!("--batch-size {rows} is for new jobs; this one keeps its batches of {} rows", grid.batch_rows);
+        let message =
+            format!("--batch-size {rows} is for new jobs; this one keeps its batches of {} rows", grid.batch_rows);
         warnings.push(Warning::new("batch_size_kept", message));
     }
     if let Some(writers) = request.writers.filter(|writers| *writers > grid.lanes) {
-        let message = format!("--writers {writers}: this job was created with {} lanes, so so many write at once", grid.lanes);
+        let message =
+            format!("--writers {writers}: this job was created with {} lanes, so so many write at once", grid.lanes);
         warnings.push(Warning::new("lanes_kept", message));
     }
     warnings
 }
-
 
 /// A new question to the store.
 pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: Grid, request: &Request) -> Ask {

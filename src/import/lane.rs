@@ -52,7 +52,10 @@ impl Lane {
                 Message::Part(range, part) => {
                     if range.from.byte != seen.byte {
                         let (from, to) = (seen.byte, range.from.byte);
-                        return Err(StoreError::Corrupt(format!("lane {} was to jump from byte {from} to {to}", self.lane)));
+                        return Err(StoreError::Corrupt(format!(
+                            "lane {} was to jump from byte {from} to {to}",
+                            self.lane
+                        )));
                     }
                     seen = range.to;
                     if part.is_empty() && empty < EMPTY_PARTS_MAX {

@@ -278,9 +278,10 @@ async fn leave(session: &Session, fault: Fault) -> Fault {
 
 async fn superseded_or_lost(session: &Session, fault: Fault) -> Fault {
     match session.state().await {
-        Ok(Some(State::Superseded)) => {
-            Fault::new(Code::Superseded, "a newer import of this file name replaced this one; nothing more was written here")
-        }
+        Ok(Some(State::Superseded)) => Fault::new(
+            Code::Superseded,
+            "a newer import of this file name replaced this one; nothing more was written here",
+        ),
         _ if fault.code == Code::LeaseLost => {
             Fault::new(Code::LeaseLost, "another process took this import over; nothing more was written here")
         }

@@ -103,7 +103,8 @@ impl Work {
 
         let mut failure: Option<StoreError> = None;
         while let Some(joined) = running.join_next().await {
-            let outcome = joined.unwrap_or_else(|error| Err(StoreError::Corrupt(format!("a lane ended early: {error}"))));
+            let outcome =
+                joined.unwrap_or_else(|error| Err(StoreError::Corrupt(format!("a lane ended early: {error}"))));
             if let Err(error) = outcome {
                 failure = Some(match failure {
                     Some(first) if severity(&first) >= severity(&error) => first,

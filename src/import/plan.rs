@@ -42,7 +42,7 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
 fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
     let mut head = Vec::new();
     let most = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    survey.open_at(0)?.take(most).read_to_end(&mut head).map_err(fault_of)?;
+    survey.open_at(0)?.take(most).read_to_end(&mut head).map_err(|error| fault_of(error, survey.path()))?;
     Ok(head)
 }
 

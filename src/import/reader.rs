@@ -77,7 +77,7 @@ impl Reader {
         let mut seen = Seen { rows: self.committed.rows, rejected: self.committed.rejected };
         let mut row = Row::default();
         let mut end = start;
-        while decoder.next(&mut row).map_err(fault_of)? {
+        while decoder.next(&mut row).map_err(|error| fault_of(error, self.survey.path()))? {
             if self.stop.cause().is_some() {
                 return Ok(ReadEnd::Stopped);
             }

@@ -30,6 +30,7 @@ pub enum NewList {
 }
 
 pub use crate::admission::Entry;
+pub use crate::fault::Warning;
 pub use crate::reject::ReasonCount;
 
 /// How long to wait for another holder of the same import.
@@ -77,22 +78,6 @@ pub struct Request {
     pub lease: Duration,
     /// The folder for spool files.
     pub state_dir: PathBuf,
-}
-
-/// Something a person should know although the import went on. Codes are stable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Warning {
-    /// A stable code, for example `nothing_stored`.
-    pub code: &'static str,
-    /// A fragment for a person.
-    pub message: String,
-}
-
-impl Warning {
-    /// A warning.
-    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
-    }
 }
 
 /// The answer to a request, whatever happened.
