@@ -158,3 +158,6 @@ pub fn fold(rows: Vec<Recipient>) -> Vec<Wave> {
     }
     waves
 }
+
+#[cfg(test)]
+mod tests;

@@ -410,3 +410,65 @@ async fn futures_of<T, F: Future<Output = T>>(times: usize, make: impl Fn() -> F
     .await;
     done
 }
+
+/// A part of one of several jobs that write into one list in turn.
+struct Step {
+    job: usize,
+    rows: Vec<Recipient>,
+}
+
+fn random_steps(random: &mut fastrand::Rng) -> Vec<Step> {
+    let cell = |random: &mut fastrand::Rng| match random.u8(0..4) {
+        0 => None,
+        1 => Some(String::new()),
+        n => Some(format!("value {n}\"\\ş")),
+    };
+    (0..12)
+        .map(|_| {
+            let rows = (0..random.usize(1..12)).map(|_| Recipient {
+                phone: Phone::stored(format!("+9053200000{:02}", random.u8(0..9))),
+                name: cell(random),
+                attributes: vec![cell(random), cell(random)],
+                version: if random.bool() { Some(random.i64(0..3)) } else { None },
+            });
+            let rows = rows.collect();
+            Step { job: random.usize(0..3), rows }
+        })
+        .collect()
+}
+
+/// What both engines are compared by: the counts of each step, the members, their writers.
+async fn outcome(db: &Db, steps: &[Step]) -> (Vec<Counts>, Vec<Member>, Vec<Option<String>>) {
+    let store = open(db).await;
+    let list = list(&store, "people").await;
+    let mut hands = vec![
+        Hand::begin(&store, list, "a", settings(Blank::Keep, None)).await,
+        Hand::begin(&store, list, "b", settings(Blank::Clear, Some(3))).await,
+        Hand::begin(&store, list, "c", settings(Blank::Keep, Some(3))).await,
+    ];
+    let mut counts = Vec::new();
+    for step in steps {
+        // An empty cell says nothing at all where it does not clear: the normaliser leaves it out.
+        let clears = step.job == 1;
+        let said = |value: &Option<String>| value.clone().filter(|text| clears || !text.is_empty());
+        let rows = step.rows.iter().map(|row| Recipient {
+            phone: row.phone.clone(),
+            name: if clears { Some(row.name.clone().unwrap_or_default()) } else { said(&row.name) },
+            attributes: row.attributes.iter().map(|value| if clears { Some(value.clone().unwrap_or_default()) } else { said(value) }).collect(),
+            version: row.version.filter(|_| step.job > 0),
+        });
+        counts.push(hands[step.job].commit(rows.collect()).await);
+    }
+    let writers = db.texts("SELECT CAST(job_id AS TEXT) FROM recipients ORDER BY phone");
+    (counts, members(&store, list).await, writers)
+}
+
+#[tokio::test]
+async fn both_engines_merge_alike_whatever_comes() {
+    use crate::common::engine::Engine;
+    for seed in 0..25 {
+        let steps = random_steps(&mut fastrand::Rng::with_seed(seed));
+        let (sqlite, postgres) = (Db::fresh(Engine::Sqlite), Db::fresh(Engine::Postgres));
+        assert_eq!(outcome(&sqlite, &steps).await, outcome(&postgres, &steps).await, "seed {seed}");
+    }
+}
