@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod backoff;
 pub mod batch;
+pub mod cli;
 pub mod clock;
 mod crash;
 pub mod decode;
@@ -17,8 +18,10 @@ pub mod normalise;
 pub mod owner;
 pub mod phone;
 pub mod position;
+pub mod quoting;
 pub mod recipient;
 pub mod reject;
+pub mod reject_file;
 pub mod row;
 pub mod run;
 pub mod settings;

@@ -1,0 +1,384 @@
+//! `enlist import`: a file into a list, now.
+//!
+//! Owns the options and what happens around an import: signals, progress, reject file, summary. It does
+//! not know how rows are read or stored. Invariant: under `--json` the same object is given however the
+//! import ends, from the first connection on.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::answer::{Context, Style, complain, object, print_line};
+use crate::cli::config::{Origin, Valued};
+use crate::cli::database::private_folder;
+use crate::cli::jobs::find_id;
+use crate::cli::output::{is_same_file, probe};
+use crate::cli::progress::Progress;
+use crate::cli::values::{self, JobRef, Sign};
+use crate::cli::{rejects, signals, summary};
+use crate::fault::{Code, Exit, Fault};
+use crate::import::import;
+use crate::import::report::{Budget, Entry, Input, NewList, Report, Request, Wait, Warning};
+use crate::job::LANES_MAX;
+use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
+use crate::stop::Stop;
+use crate::store::{Access, Store};
+
+/// How long a holder may be silent when nobody says otherwise.
+const LEASE: Duration = Duration::from_secs(30);
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  enlist import spring.csv --list spring --region TR
+  enlist import old.csv --list old --encoding windows-1254 --map phone='Cep No' --map name=#2
+  zcat big.csv.gz | enlist import - --list big --create-list --json
+  enlist import spring.csv --list spring --rejects refused.csv --max-rejects 2%
+
+Run the same command again after a crash, a kill or a reboot: it goes on where it stopped.
+A file that was imported before is not read again; --again does.")]
+pub(crate) struct Args {
+    /// The file, or - for standard input; gzip is unpacked
+    file: PathBuf,
+    /// The list to import into
+    #[arg(long, value_name = "NAME")]
+    list: String,
+    /// Create the list when there is none of that name
+    #[arg(long)]
+    create_list: bool,
+    /// Country in which numbers without a country code are read, for example TR
+    #[arg(long, value_name = "REGION", value_parser = values::region)]
+    region: Option<String>,
+    /// Which column holds a field (phone, name, region): FIELD=HEADER or FIELD=#N
+    #[arg(long, value_name = "FIELD=COLUMN", value_parser = values::mapping)]
+    map: Vec<(Field, ColumnRef)>,
+    /// Between cells: one character, or comma, semicolon, tab, pipe [default: found out]
+    #[arg(long, value_name = "SIGN", value_parser = values::delimiter, allow_hyphen_values = true, help_heading = FORMAT)]
+    delimiter: Option<u8>,
+    /// Around cells: one character, or none [default: "]
+    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
+    quote: Option<Sign>,
+    /// Before a quote inside a quoted cell: one character, backslash or none [default: none]
+    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
+    escape: Option<Sign>,
+    /// Character set, for example windows-1254 [default: found out]
+    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
+    encoding: Option<String>,
+    /// The first row is data; name the phone column with --map phone=#N
+    #[arg(long, help_heading = FORMAT)]
+    no_header: bool,
+    /// Lines above the header
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = FORMAT)]
+    skip_lines: u32,
+    /// What a row with too few cells means
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = FORMAT)]
+    short_rows: ShortRowsWord,
+    /// Which phones are taken
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, help_heading = ROWS)]
+    phone_type: TypeWord,
+    /// Refuse rows with a longer name, in characters
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = ROWS)]
+    max_name_length: Option<u32>,
+    /// What an empty cell does to a value that is stored
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = ROWS)]
+    blank: BlankWord,
+    /// Column with a date or number that grows: older rows never replace newer ones
+    #[arg(long, value_name = "COLUMN", value_parser = values::column, help_heading = ROWS)]
+    newer_by: Option<ColumnRef>,
+    /// Rejects that are acceptable: a number of rows or a share; more stop the import
+    #[arg(long, value_name = "N|P%", value_parser = values::budget, help_heading = REJECTS)]
+    max_rejects: Option<Budget>,
+    /// Write the refused rows to this file when the run ends
+    #[arg(long, value_name = "FILE", help_heading = REJECTS)]
+    rejects: Option<PathBuf>,
+    /// Rows of a batch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = RUN)]
+    batch_size: Option<u32>,
+    /// Writers at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=i64::from(LANES_MAX)), help_heading = RUN)]
+    writers: Option<u16>,
+    /// Import again from the start, although it is done or was begun
+    #[arg(long, conflicts_with = "continue_job", help_heading = RUN)]
+    again: bool,
+    /// Go on with this job as it began, whatever the options say
+    #[arg(long = "continue", value_name = "ID", value_parser = values::job, help_heading = RUN)]
+    continue_job: Option<JobRef>,
+    /// Wait for another process that runs this import [default: forever]
+    #[arg(long, value_name = "DURATION", value_parser = values::wait, num_args = 0..=1, require_equals = true,
+        default_missing_value = "forever", help_heading = RUN)]
+    wait: Option<Wait>,
+    /// How long this process may be silent before another may take over [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = values::lease, help_heading = RUN)]
+    lease: Option<Duration>,
+}
+
+const FORMAT: &str = "How the file is written";
+const ROWS: &str = "What rows mean";
+const REJECTS: &str = "Refused rows";
+const RUN: &str = "How it runs";
+
+/// Declares an option's words for a type of the settings, which knows no command line.
+macro_rules! words {
+    ($name:ident => $target:ident { $($(#[doc = $doc:literal])* $variant:ident,)* } default $default:ident) => {
+        #[derive(Debug, Clone, Copy, clap::ValueEnum)]
+        enum $name { $($(#[doc = $doc])* $variant,)* }
+
+        impl Default for $name {
+            fn default() -> Self { Self::$default }
+        }
+
+        impl From<$name> for $target {
+            fn from(word: $name) -> Self {
+                match word { $($name::$variant => Self::$variant,)* }
+            }
+        }
+    };
+}
+
+words!(ShortRowsWord => ShortRows {
+    /// refuse it
+    Reject,
+    /// its missing cells are empty
+    Fill,
+} default Reject);
+words!(TypeWord => PhoneType {
+    /// every valid number
+    Any,
+    /// numbers that can be mobile phones
+    Mobile,
+} default Any);
+words!(BlankWord => Blank {
+    /// nothing
+    Keep,
+    /// clears it
+    Clear,
+} default Keep);
+
+impl Args {
+    /// The request, apart from which job to continue.
+    fn request(&self, context: &Context) -> Result<Request, Fault> {
+        let config = &context.config;
+        let wanted = self.wanted(config.region.as_ref())?;
+        let state_dir = context.variables.folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("enlist"));
+        Ok(Request {
+            input: if self.file.as_os_str() == "-" { Input::Stdin } else { Input::Path(self.file.clone()) },
+            list: self.list.clone(),
+            new_list: if self.create_list { NewList::Create } else { NewList::Refuse },
+            wanted,
+            batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
+            writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
+            max_rejects: self.max_rejects,
+            entry: if self.again { Entry::Again } else { Entry::Auto },
+            wait: self.wait.unwrap_or(Wait::No),
+            lease: self.lease.or(config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE),
+            state_dir: state_dir.unwrap_or_else(std::env::temp_dir),
+        })
+    }
+
+    fn wanted(&self, region: Option<&Valued<String>>) -> Result<Wanted, Fault> {
+        let quote = self.quote.map(|sign| sign.0);
+        let quote_sign = quote.unwrap_or(Some(b'"'));
+        if self.delimiter.is_some() && self.delimiter == quote_sign {
+            let message = "the delimiter and the quote are the same character";
+            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --quote"));
+        }
+        // Doubling a quote is always understood, so an escape that is the quote says nothing new.
+        let escape = self.escape.and_then(|sign| sign.0).filter(|escape| Some(*escape) != quote_sign);
+        if escape.is_some() && escape == self.delimiter {
+            let message = "the delimiter and the escape are the same character";
+            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --escape"));
+        }
+        let mut wanted = Wanted {
+            region: self.region.clone(),
+            map: self.map.clone(),
+            delimiter: self.delimiter,
+            quote,
+            escape,
+            encoding: self.encoding.clone(),
+            header: if self.no_header { HeaderRow::Absent } else { HeaderRow::Present },
+            skip_lines: self.skip_lines,
+            short_rows: self.short_rows.into(),
+            phone_type: self.phone_type.into(),
+            max_name_length: self.max_name_length,
+            blank: self.blank.into(),
+            newer_by: self.newer_by.clone(),
+            ..Wanted::default()
+        };
+        if let (None, Some(Valued { value, origin })) = (&self.region, region) {
+            wanted.region = Some(value.clone());
+            if *origin != Origin::Default {
+                wanted.origins.insert("region", origin.to_string());
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// What is wrong with `--rejects`, before anything is read or written.
+    fn check_rejects(&self) -> Result<(), Fault> {
+        let Some(path) = &self.rejects else { return Ok(()) };
+        if path.as_os_str() == "-" {
+            let message = "--rejects takes a file, and '-' is none";
+            return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
+        }
+        if is_same_file(path, &self.file) {
+            let message = format!("'{}' is the input itself", path.display());
+            return Err(Fault::new(Code::RejectsIsInput, message));
+        }
+        probe(path)
+    }
+}
+
+/// Runs the command; everything is said when it returns.
+pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
+    let mut report = Report::new(&args.list);
+    let mut rejects_file = None;
+    if let Err(fault) = attempt(context, args, &mut report, &mut rejects_file).await {
+        report.error = Some(fault);
+    }
+    let mut exit = report.exit(args.max_rejects);
+    context.note(summary::summary(&report, rejects_file.as_deref()).trim_end());
+    if let Some(fault) = &report.error {
+        complain(fault, context.paint);
+    }
+    if context.style == Style::Json {
+        let body = summary::Answer::of(&report, rejects_file.as_deref());
+        let printed = object(exit, report.error.as_ref(), &body).and_then(|line| print_line(&line));
+        if let Err(fault) = printed {
+            complain(&fault, context.paint);
+            // The import is as it is, but whoever reads the answer did not get it.
+            exit = if exit == Exit::Done { Exit::Failed } else { exit };
+        }
+    }
+    exit
+}
+
+/// Imports. `report` and `rejects_file` tell what happened, also when a fault ends it early.
+async fn attempt(
+    context: &Context,
+    args: &Args,
+    report: &mut Report,
+    rejects_file: &mut Option<PathBuf>,
+) -> Result<(), Fault> {
+    let mut request = args.request(context)?;
+    args.check_rejects()?;
+    if request.input == Input::Stdin {
+        private_folder(&request.state_dir).map_err(|error| {
+            let message = format!("the folder '{}' cannot be created: {error}", request.state_dir.display());
+            Fault::new(Code::UnwritableFile, message)
+        })?;
+    }
+    let store = context.open(Access::Create).await?;
+    if let Some(job) = args.continue_job {
+        request.entry = Entry::Continue(find_id(&store, job).await?);
+    }
+    let stop = Stop::new();
+    signals::listen(stop.clone(), context.volume)?;
+    let progress = Progress::start(context.display, context.volume);
+    *report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
+    progress.finish();
+    if let Some(path) = &args.rejects {
+        match write_rejects(&store, report, path).await {
+            Ok(true) => *rejects_file = Some(path.clone()),
+            Ok(false) => {}
+            Err(fault) => blame(report, fault),
+        }
+    }
+    store.close().await;
+    Ok(())
+}
+
+/// Writes the reject file of the job that this run worked on or answered from.
+///
+/// A run that did nothing, because another process holds the job for example, leaves the file to the other.
+async fn write_rejects(store: &Store, report: &Report, path: &std::path::Path) -> Result<bool, Fault> {
+    let idle = [Code::Held, Code::Paused, Code::SettingsChanged, Code::LeaseLost, Code::Superseded, Code::JobState];
+    if report.error.as_ref().is_some_and(|fault| idle.contains(&fault.code)) {
+        return Ok(false);
+    }
+    let Some(job) = report.job else { return Ok(false) };
+    let settings = match &report.settings {
+        Some(settings) => settings.clone(),
+        None => match store.job(job).await? {
+            Some(row) => row.payload.settings,
+            None => return Ok(false),
+        },
+    };
+    rejects::write(store, job, &settings, Some(path)).await.map(|_| true)
+}
+
+/// Tells that the reject file could not be written, without hiding why the import itself stopped.
+fn blame(report: &mut Report, fault: Fault) {
+    if report.error.is_some() {
+        report.warnings.push(Warning::new("rejects_file", format!("the reject file is missing: {fault}")));
+    } else {
+        let hint =
+            report.job.map_or(fault.hint, |job| format!("'enlist rejects {job} -o FILE' writes it again").into());
+        report.error = Some(Fault { hint, ..fault });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn args(line: &[&str]) -> Args {
+        Line::parse_from(["import", "a.csv", "--list", "x"].iter().chain(line)).args
+    }
+
+    #[test]
+    fn options_become_what_is_wanted() {
+        let line = ["--region", "tr", "--map", "phone=#2", "--quote", "none", "--type", "mobile", "--delimiter", "-"];
+        let wanted = args(&line).wanted(None).unwrap();
+        assert_eq!(wanted.region.as_deref(), Some("TR"));
+        assert_eq!(wanted.map, [(Field::Phone, ColumnRef::Number(2))]);
+        assert_eq!(wanted.quote, Some(None));
+        assert_eq!(wanted.phone_type, PhoneType::Mobile);
+        assert_eq!(wanted.delimiter, Some(b'-'));
+        assert_eq!(wanted.short_rows, ShortRows::Reject);
+        assert_eq!(args(&["--wait"]).wait, Some(Wait::Forever));
+        assert_eq!(args(&["--wait=10m"]).wait, Some(Wait::Until(Duration::from_secs(600))));
+        assert_eq!(args(&["--max-rejects", "2%"]).max_rejects, Some(Budget::Percent(2.0)));
+    }
+
+    #[test]
+    fn the_region_of_the_configuration_counts_unless_one_is_given_and_is_named() {
+        let config = Valued::new("GR".to_owned(), Origin::File("/etc/enlist/enlist.toml".into()));
+        let wanted = args(&[]).wanted(Some(&config)).unwrap();
+        assert_eq!(wanted.region.as_deref(), Some("GR"));
+        assert_eq!(wanted.origins.get("region").map(String::as_str), Some("/etc/enlist/enlist.toml"));
+        let wanted = args(&["--region", "TR"]).wanted(Some(&config)).unwrap();
+        assert_eq!((wanted.region.as_deref(), wanted.origins.len()), (Some("TR"), 0));
+    }
+
+    #[test]
+    fn signs_that_cannot_be_told_apart_are_refused() {
+        assert!(args(&["--delimiter", "'", "--quote", "'"]).wanted(None).is_err());
+        assert!(args(&["--delimiter", "\""]).wanted(None).is_err());
+        assert!(args(&["--delimiter", "pipe", "--escape", "|"]).wanted(None).is_err());
+        assert_eq!(args(&["--escape", "\""]).wanted(None).unwrap().escape, None);
+        assert_eq!(args(&["--escape", "backslash"]).wanted(None).unwrap().escape, Some(b'\\'));
+    }
+
+    #[test]
+    fn a_reject_file_never_lands_on_the_input() {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, hard) = (folder.path().join("in.csv"), folder.path().join("hard.csv"));
+        std::fs::write(&input, "phone\n").unwrap();
+        std::fs::hard_link(&input, &hard).unwrap();
+        let mut args = args(&[]);
+        args.file = input;
+        args.rejects = Some(hard);
+        assert_eq!(args.check_rejects().unwrap_err().code, Code::RejectsIsInput);
+        args.rejects = Some(folder.path().join("out.csv"));
+        assert!(args.check_rejects().is_ok());
+        args.rejects = Some(folder.path().join("none/out.csv"));
+        assert_eq!(args.check_rejects().unwrap_err().code, Code::UnwritableFile);
+    }
+}
