@@ -85,7 +85,7 @@ fn line_at(text: &[u8], byte: usize) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1500))]
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn rows_cover_every_byte_once_with_the_right_line(
@@ -155,7 +155,10 @@ proptest! {
         let wanted = crate::settings::Wanted { skip_lines, ..Default::default() };
         if let Ok(sniffed) = sniff(&text, true, &wanted) {
             prop_assert!(sniffed.data_start.byte <= text.len() as u64);
-            prop_assert_eq!(sniffed.data_start.line, line_at(&text, sniffed.data_start.byte as usize));
+            let scanned = line_at(&text, sniffed.data_start.byte as usize);
+            // A header that the end of the input ends has counted its line.
+            let unended = u64::from(sniffed.data_start.byte == text.len() as u64 && !text.ends_with(b"\n") && !text.ends_with(b"\r"));
+            prop_assert_eq!(sniffed.data_start.line, scanned + if sniffed.header.is_some() { unended } else { 0 });
             later_header(&text, &sniffed, |cells| cells.len() > 2);
         }
     }

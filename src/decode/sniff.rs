@@ -4,6 +4,8 @@
 //! what a header means; who does hands in a closure. Invariant: an option given by the user is never
 //! overruled, and what is found depends on the head and the options alone.
 
+use memchr::memchr_iter;
+
 use crate::fault::{Code, Fault};
 use crate::position::Position;
 use crate::row::Row;
@@ -227,7 +229,7 @@ impl<'a> Head<'a> {
         let mut sample: Vec<Seen> = Vec::new();
         while sample.len() <= SAMPLE_ROWS && rows.next(&mut row).unwrap_or(false) && !self.is_cut(&row) {
             if !is_blank(&row) {
-                sample.push(Seen::of(&row));
+                sample.push(Seen::of(&row, dialect.delimiter));
             }
         }
         Trial::new(dialect.delimiter, &sample, header_row)
@@ -237,7 +239,7 @@ impl<'a> Head<'a> {
 /// What matters about a row for the choice of a delimiter.
 #[derive(Debug, Clone, Copy)]
 struct Seen {
-    /// Its cells; 0 for a row at fault.
+    /// Its cells; those it would have without quotes when it is at fault.
     cells: usize,
     /// Its cells without empty ones at the end.
     filled: usize,
@@ -246,7 +248,11 @@ struct Seen {
 }
 
 impl Seen {
-    fn of(row: &Row) -> Self {
+    fn of(row: &Row, delimiter: u8) -> Self {
+        if row.fault.is_some() {
+            let cells = memchr_iter(delimiter, &row.raw).count() + 1;
+            return Self { cells, filled: cells, has_phone: false, has_letters: false };
+        }
         let shapes: Vec<Shape> = (0..row.cells.len()).map(|column| Shape::of(row.cell(column))).collect();
         let empty = (0..row.cells.len()).rev().take_while(|column| row.cell(*column).trim_ascii().is_empty()).count();
         Self {
