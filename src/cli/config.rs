@@ -231,7 +231,11 @@ impl Entry<'_> {
         })
     }
 
-    fn number<T: TryFrom<i64> + PartialOrd + std::fmt::Display>(&self, min: T, max: T) -> Result<Valued<T>, Fault> {
+    fn number<T: TryFrom<i64> + Copy + PartialOrd + std::fmt::Display>(
+        &self,
+        min: T,
+        max: T,
+    ) -> Result<Valued<T>, Fault> {
         let number = self.value.as_integer().and_then(|n| T::try_from(n).ok()).filter(|n| *n >= min && *n <= max);
         number
             .map(|n| self.valued(n))

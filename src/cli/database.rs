@@ -102,7 +102,7 @@ fn named(flags: &Flags<'_>, variables: &Variables, config: &Config) -> Result<Op
         return Ok(Some(Valued::new(url.to_owned(), Origin::Flag("--database-url"))));
     }
     if let Some(path) = flags.url_file {
-        return read_url(path, Origin::Flag("--database-url-file")).map(Some);
+        return read_url(path, &Origin::Flag("--database-url-file")).map(Some);
     }
     match (variables.get("ENLIST_DATABASE_URL"), variables.get("ENLIST_DATABASE_URL_FILE")) {
         (Some(_), Some(_)) => {
@@ -113,7 +113,7 @@ fn named(flags: &Flags<'_>, variables: &Variables, config: &Config) -> Result<Op
             return Ok(Some(Valued::new(url.to_string_lossy().into_owned(), Origin::Variable("ENLIST_DATABASE_URL"))));
         }
         (None, Some(path)) => {
-            return read_url(Path::new(path), Origin::Variable("ENLIST_DATABASE_URL_FILE")).map(Some);
+            return read_url(Path::new(path), &Origin::Variable("ENLIST_DATABASE_URL_FILE")).map(Some);
         }
         (None, None) => {}
     }
@@ -121,13 +121,13 @@ fn named(flags: &Flags<'_>, variables: &Variables, config: &Config) -> Result<Op
         return Ok(Some(url.clone()));
     }
     if let Some(path) = &config.database_url_file {
-        return read_url(&path.value, path.origin.clone()).map(Some);
+        return read_url(&path.value, &path.origin).map(Some);
     }
     let shared = variables.get(SHARED_VARIABLE);
     Ok(shared.map(|url| Valued::new(url.to_string_lossy().into_owned(), Origin::Variable(SHARED_VARIABLE))))
 }
 
-fn read_url(path: &Path, origin: Origin) -> Result<Valued<String>, Fault> {
+fn read_url(path: &Path, origin: &Origin) -> Result<Valued<String>, Fault> {
     let wrong = |what: String| {
         Fault::new(Code::Config, format!("the database URL file '{}' (from {origin}) {what}", path.display()))
             .hint("it holds one line with the URL")

@@ -121,8 +121,7 @@ fn a_reject_file_that_was_imported_again_keeps_one_set_of_reason_columns() {
 #[test]
 fn no_rejects_leave_the_header_alone_and_every_line_is_as_wide_as_it() {
     assert_eq!(file(&settings(&["#1", "#2"], PLAIN), &[]), "#1,#2,_line,_column,_reason,_detail\n");
-    let commas = vec![b','; 100_000];
-    let mut wide = commas.clone();
+    let mut wide = vec![b','; 100_000];
     wide.push(b'x');
     let text = file(
         &settings(&["phone"], PLAIN),
