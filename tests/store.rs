@@ -454,7 +454,11 @@ async fn outcome(db: &Db, steps: &[Step]) -> (Vec<Counts>, Vec<Member>, Vec<Opti
         let rows = step.rows.iter().map(|row| Recipient {
             phone: row.phone.clone(),
             name: if clears { Some(row.name.clone().unwrap_or_default()) } else { said(&row.name) },
-            attributes: row.attributes.iter().map(|value| if clears { Some(value.clone().unwrap_or_default()) } else { said(value) }).collect(),
+            attributes: row
+                .attributes
+                .iter()
+                .map(|value| if clears { Some(value.clone().unwrap_or_default()) } else { said(value) })
+                .collect(),
             version: row.version.filter(|_| step.job > 0),
         });
         counts.push(hands[step.job].commit(rows.collect()).await);

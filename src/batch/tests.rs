@@ -84,7 +84,10 @@ fn grid() -> impl Strategy<Value = Grid> {
 
 /// Bytes that make many rows.
 fn text() -> impl Strategy<Value = Vec<u8>> {
-    proptest::collection::vec(prop_oneof![4 => Just(b'a'), 2 => Just(b','), 1 => Just(b'"'), 2 => Just(b'\n'), 1 => Just(b'\r'), 1 => any::<u8>()], 0..300)
+    proptest::collection::vec(
+        prop_oneof![4 => Just(b'a'), 2 => Just(b','), 1 => Just(b'"'), 2 => Just(b'\n'), 1 => Just(b'\r'), 1 => any::<u8>()],
+        0..300,
+    )
 }
 
 proptest! {
