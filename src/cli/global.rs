@@ -37,14 +37,14 @@ pub(crate) struct Args {
     /// Say nothing but errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// How log lines are written
-    #[arg(long, global = true, value_name = "FORMAT", value_enum)]
+    /// How log lines are written: text or json
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
     /// Show no progress
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// When to use colours (NO_COLOR is honoured)
-    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    /// When to use colours: auto, always or never (NO_COLOR is honoured)
+    #[arg(long, global = true, value_name = "WHEN", value_enum, hide_possible_values = true)]
     pub(crate) color: Option<Color>,
     /// Answer with one JSON object, the only line on standard output
     #[arg(long, global = true)]

@@ -69,17 +69,17 @@ pub(crate) struct Args {
     /// Lines above the header
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = FORMAT)]
     skip_lines: u32,
-    /// What a row with too few cells means
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = FORMAT)]
+    /// What to do with a row of too few cells: reject it, or fill it with empty ones
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = FORMAT)]
     short_rows: ShortRowsWord,
-    /// Which phones are taken
-    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, help_heading = ROWS)]
+    /// Which phones are taken: any valid number, or mobile
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
     phone_type: TypeWord,
     /// Refuse rows with a longer name, in characters
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = ROWS)]
     max_name_length: Option<u32>,
-    /// What an empty cell does to a value that is stored
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = ROWS)]
+    /// What an empty cell does to a stored value: keep or clear it
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
     blank: BlankWord,
     /// Column with a date or number that grows: older rows never replace newer ones
     #[arg(long, value_name = "COLUMN", value_parser = values::column, help_heading = ROWS)]

@@ -104,7 +104,10 @@ impl Sink {
             (Err(error), Self::Stdout(_) | Self::Device { .. }) if error.kind() == ErrorKind::BrokenPipe => {
                 Ok(Reader::Gone)
             }
-            (Err(error), Self::Stdout(_)) => Err(unwritable(Path::new("standard output"), &error)),
+            (Err(error), Self::Stdout(_)) => {
+                let fault = Fault::new(Code::UnwritableFile, format!("standard output cannot be written: {error}"));
+                Err(fault.hint("check where it is redirected to"))
+            }
             (Err(error), Self::Aside { path, .. } | Self::Device { path, .. }) => Err(unwritable(path, &error)),
         }
     }

@@ -84,7 +84,7 @@ impl Progress {
                     match total {
                         Some(total) => {
                             bar.set_length(total);
-                            bar.set_style(style("[{bar:16}] {percent:>3}% {wide_msg}"));
+                            bar.set_style(style("[{bar:8}] {wide_msg}"));
                         }
                         None => {
                             bar.unset_length();

@@ -5,9 +5,10 @@
 
 use std::ffi::OsString;
 
-use clap::ColorChoice;
 use clap::error::ErrorKind;
+use clap::{ColorChoice, CommandFactory};
 
+use crate::cli::Cli;
 use crate::cli::answer::{Paint, Style, complain, print_failure};
 use crate::cli::output::say;
 use crate::fault::{Code, Exit, Fault};
@@ -44,7 +45,7 @@ impl Hasty {
 }
 
 /// Ends a command line that clap did not let through.
-pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
+pub(crate) fn end(error: &clap::Error, args: &[OsString], hasty: &Hasty) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Styled only where clap itself would style it.
@@ -59,7 +60,7 @@ pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
         }
         _ => {}
     }
-    let fault = fault(error);
+    let fault = fault(error, args);
     complain(&fault, Paint::Plain);
     if hasty.style == Style::Json {
         print_failure(&fault);
@@ -68,14 +69,14 @@ pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
 }
 
 /// Clap's paragraphs as a message and a hint.
-fn fault(error: &clap::Error) -> Fault {
+fn fault(error: &clap::Error, args: &[OsString]) -> Fault {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return Fault::new(Code::Usage, "a command is missing").hint("see 'enlist --help'");
     }
     let text = error.render().to_string();
     let mut message = Vec::new();
     let mut tips = Vec::new();
-    let mut command = String::from("enlist");
+    let mut command = command_of(args);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(usage) = line.strip_prefix("Usage: ") {
             let is_word =
@@ -91,19 +92,26 @@ fn fault(error: &clap::Error) -> Fault {
     Fault::new(Code::Usage, message.join(" ")).hint(tips.join("; "))
 }
 
+/// The command that a line is about, as far as it names one.
+fn command_of(args: &[OsString]) -> String {
+    let grammar = Cli::command();
+    let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
+    match words.find_map(|word| grammar.find_subcommand(word)) {
+        Some(command) => format!("enlist {}", command.get_name()),
+        None => "enlist".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::Cli;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
     }
 
     fn refused(line: &str) -> Fault {
-        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err())
+        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err(), &words(line))
     }
 
     #[test]
@@ -113,6 +121,7 @@ mod tests {
         assert_eq!(fault.hint, "see 'enlist import --help'");
         let fault = refused("enlist import a.csv --list x --delimiter ||");
         assert!(fault.message.contains("not one ASCII character"), "{}", fault.message);
+        assert_eq!(fault.hint, "see 'enlist import --help'");
         let fault = refused("enlist import a.csv --lst x");
         assert!(fault.hint.contains("'--list'"), "{}", fault.hint);
         assert!(refused("enlist impotr").hint.contains("'import'"));
