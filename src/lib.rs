@@ -8,6 +8,7 @@ pub mod clock;
 mod crash;
 pub mod decode;
 pub mod fault;
+pub mod header;
 pub mod holder;
 pub mod import;
 pub mod job;

@@ -166,7 +166,8 @@ fn breaches(name: &str, text: &str) -> Vec<String> {
         }
     }
     // Tests in a file of their own are tests throughout.
-    if name.ends_with("/tests.rs") || name.contains("/tests/") {
+    let is_test = |end: &str| name.ends_with(end);
+    if is_test("/tests.rs") || is_test("_tests.rs") || is_test("/properties.rs") || name.contains("/tests/") {
         return found;
     }
     let code = without_tests(&code_only(text));

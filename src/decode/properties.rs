@@ -26,7 +26,7 @@ type Whole = (Position, Position, Vec<u8>, Vec<Vec<u8>>, Option<Refusal>);
 fn all(reader: impl Read, dialect: Dialect, at: Position, expected: Option<(usize, usize)>) -> Vec<Whole> {
     let mut decoder = Decoder::new(reader, dialect, at);
     if let Some((width, phone)) = expected {
-        decoder.expect(width, phone);
+        decoder.watch_for(width, phone);
     }
     let (mut row, mut rows) = (Row::default(), Vec::new());
     while decoder.next(&mut row).unwrap() {
@@ -153,7 +153,7 @@ proptest! {
     #[test]
     fn no_head_makes_the_sniffer_panic(text in texts(), skip_lines in 0_u32..3) {
         let wanted = crate::settings::Wanted { skip_lines, ..Default::default() };
-        if let Ok(sniffed) = sniff(&text, true, &wanted) {
+        if let Ok(sniffed) = sniff(&text, Rest::Nothing, &wanted) {
             prop_assert!(sniffed.data_start.byte <= text.len() as u64);
             let scanned = line_at(&text, sniffed.data_start.byte as usize);
             // A header that the end of the input ends has counted its line.

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::fault::{Code, Fault};
-use crate::mapping::fold_header;
+use crate::header::fold_header;
 use crate::phone::PhoneRules;
 use crate::recipient::Recipient;
 use crate::reject::{Reason, Refusal, Reject};
