@@ -59,7 +59,8 @@ mod tests {
     fn the_first_cause_stays() {
         let stop = Stop::new();
         assert_eq!(stop.cause(), None);
-        stop.clone().request(StopCause::Terminate);
+        let same = stop.clone();
+        same.request(StopCause::Terminate);
         stop.request(StopCause::LeaseLost);
         assert_eq!(stop.cause(), Some(StopCause::Terminate));
     }

@@ -48,7 +48,6 @@ const ONLY_IN: &[(&str, &[&str])] = &[
     ("eprint!", &["cli", "main.rs"]),
     ("stdout()", &["cli", "main.rs"]),
     ("stderr()", &["cli", "main.rs"]),
-    ("csv_async::", &["decode"]),
     ("SystemTime::now", &["clock.rs"]),
     ("Instant::now", &["clock.rs"]),
 ];

@@ -160,7 +160,7 @@ pub(crate) async fn enter(
             Admission::TakeOver(job) => {
                 let holder = holder_of(&job);
                 if let Some(lease) = store.take_over(&job, &ask.owner, ask.lease).await? {
-                    note(format!("job {} was left by {holder}, which is gone; going on from its last commit", job.id));
+                    note(format!("job {} was left unfinished by {holder}; going on from its last commit", job.id));
                     return Ok(Entered::Begun(lease, job));
                 }
             }
