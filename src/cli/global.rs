@@ -83,12 +83,14 @@ impl Args {
 
     /// Log lines go to standard error: warnings, and with `-v` more. Statements are never logged with values.
     fn start_log(&self, context: &Context) {
-        let filter = match (self.quiet, self.verbose) {
+        let level = match (self.quiet, self.verbose) {
             (true, _) => "error",
             (false, 0) => "warn",
             (false, 1) => "info,enlist=debug,sqlx=warn",
             (false, _) => "debug,enlist=trace,sqlx=info",
         };
+        // The phone rules log the numbers that they read.
+        let filter = format!("{level},rlibphonenumber=off");
         let format = context.given.log_format.as_ref().map(|valued| valued.value);
         let builder = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
