@@ -16,8 +16,8 @@ use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
 use crate::cli::{rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::import;
 use crate::import::report::{Budget, Entry, Input, NewList, Report, Request, Wait, Warning};
+use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
 use crate::stop::Stop;
@@ -235,7 +235,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
         report.error = Some(fault);
     }
     let mut exit = report.exit(args.max_rejects);
-    context.note(summary::summary(&report, rejects_file.as_deref()).trim_end());
+    let told = summary::summary(&report, rejects_file.as_deref());
+    if !told.is_empty() {
+        context.note(&told);
+    }
     if let Some(fault) = &report.error {
         complain(fault, context.paint);
     }
@@ -259,6 +262,7 @@ async fn attempt(
     rejects_file: &mut Option<PathBuf>,
 ) -> Result<(), Fault> {
     let mut request = args.request(context)?;
+    check(&request)?;
     args.check_rejects()?;
     if request.input == Input::Stdin {
         private_folder(&request.state_dir).map_err(|error| {

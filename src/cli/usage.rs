@@ -14,23 +14,29 @@ use crate::cli::output::say;
 use crate::fault::{Code, Exit, Fault};
 
 /// What must be known of a command line before it is understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hasty {
     /// Whether `--json` stands in it.
     pub(crate) style: Style,
     /// What `--color` says.
     pub(crate) color: ColorChoice,
+    /// The command that it seems to be.
+    pub(crate) command: Option<String>,
 }
 
 impl Hasty {
     /// Reads the two options, as far as `--`.
     pub(crate) fn of(args: &[OsString]) -> Self {
-        let mut hasty = Self { style: Style::Text, color: ColorChoice::Auto };
+        let mut hasty = Self { style: Style::Text, color: ColorChoice::Auto, command: None };
+        let grammar = Cli::command();
         let mut before = "";
         for arg in args.iter().skip(1).take_while(|arg| *arg != "--") {
             let arg = arg.to_str().unwrap_or_default();
             if arg == "--json" {
                 hasty.style = Style::Json;
+            }
+            if hasty.command.is_none() && grammar.find_subcommand(arg).is_some() {
+                hasty.command = Some(format!("enlist {arg}"));
             }
             let color = arg.strip_prefix("--color=").or((before == "--color").then_some(arg));
             hasty.color = match color {
@@ -45,7 +51,7 @@ impl Hasty {
 }
 
 /// Ends a command line that clap did not let through.
-pub(crate) fn end(error: &clap::Error, args: &[OsString], hasty: &Hasty) -> Exit {
+pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // Styled only where clap itself would style it.
@@ -60,7 +66,7 @@ pub(crate) fn end(error: &clap::Error, args: &[OsString], hasty: &Hasty) -> Exit
         }
         _ => {}
     }
-    let fault = fault(error, args);
+    let fault = fault(error, hasty);
     complain(&fault, Paint::Plain);
     if hasty.style == Style::Json {
         print_failure(&fault);
@@ -69,14 +75,15 @@ pub(crate) fn end(error: &clap::Error, args: &[OsString], hasty: &Hasty) -> Exit
 }
 
 /// Clap's paragraphs as a message and a hint.
-fn fault(error: &clap::Error, args: &[OsString]) -> Fault {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+fn fault(error: &clap::Error, hasty: &Hasty) -> Fault {
+    let missing = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingSubcommand];
+    if missing.contains(&error.kind()) && hasty.command.is_none() {
         return Fault::new(Code::Usage, "a command is missing").hint("see 'enlist --help'");
     }
     let text = error.render().to_string();
     let mut message = Vec::new();
     let mut tips = Vec::new();
-    let mut command = command_of(args);
+    let mut command = hasty.command.clone().unwrap_or_else(|| "enlist".to_owned());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(usage) = line.strip_prefix("Usage: ") {
             let is_word =
@@ -92,16 +99,6 @@ fn fault(error: &clap::Error, args: &[OsString]) -> Fault {
     Fault::new(Code::Usage, message.join(" ")).hint(tips.join("; "))
 }
 
-/// The command that a line is about, as far as it names one.
-fn command_of(args: &[OsString]) -> String {
-    let grammar = Cli::command();
-    let mut words = args.iter().skip(1).filter_map(|arg| arg.to_str());
-    match words.find_map(|word| grammar.find_subcommand(word)) {
-        Some(command) => format!("enlist {}", command.get_name()),
-        None => "enlist".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,7 +108,7 @@ mod tests {
     }
 
     fn refused(line: &str) -> Fault {
-        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err(), &words(line))
+        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err(), &Hasty::of(&words(line)))
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! Invariant: it can be killed at every instruction; what it reports was committed.
 
 mod entrance;
+mod feed;
 mod lane;
+mod opening;
 mod pass;
 mod plan;
 mod pulse;
@@ -19,14 +21,16 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::backoff::CONNECTION;
 use crate::clock::Stopwatch;
-use crate::fault::{Code, Exit, Fault};
+use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::import::entrance::Entered;
 use crate::import::pass::{PassEnd, Work};
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::import::tally::Tally;
 use crate::job::State;
 use crate::list::ListName;
+use crate::phone::PhoneRules;
 use crate::run::Counts;
+use crate::source::check_encoding;
 use crate::stop::{Stop, StopCause};
 use crate::store::{Beat, Created, JobError, JobRow, Lease, Session, Store, StoreError};
 
@@ -73,6 +77,17 @@ async fn forward<T>(
     outcome
 }
 
+/// Refuses what can be seen to be wrong in a request alone, before a file or a database is touched.
+///
+/// # Errors
+/// `bad_list_name`, and `usage` for a region or a character set that does not exist.
+pub fn check(request: &Request) -> Result<(), Fault> {
+    ListName::parse(&request.list)?;
+    PhoneRules::new(request.wanted.region.as_deref(), request.wanted.phone_type)
+        .map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
+    request.wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
+}
+
 async fn run(
     store: &Store,
     request: &Request,
@@ -85,12 +100,7 @@ async fn run(
     entrance::check_list(store, &name, request.new_list).await?;
     let continued = entrance::continued(store, request.entry).await?;
 
-    // Reading a large file takes long; the runtime's other tasks go on meanwhile.
-    let (opened, settings) = tokio::task::block_in_place(|| {
-        let opened = entrance::open_input(request, continued.as_ref(), events)?;
-        let settings = entrance::settings(request, &opened, continued.as_ref())?;
-        Ok::<_, Fault>((opened, settings))
-    })?;
+    let (opened, settings) = opening::open(request, continued, stop, events).await?;
     report.settings = Some(settings.clone());
     report.warnings.extend(opened.survey.warnings.iter().cloned());
 

@@ -83,8 +83,9 @@ fn classify_postgres(code: &str, error: sqlx::Error) -> StoreError {
         "40001" | "40P01" | "55P03" => StoreError::Retry(error),
         "53100" => StoreError::DiskFull(error),
         "25006" => StoreError::ReadOnly(error),
-        "3D000" => StoreError::NotFound("the server has no database of that name".to_owned()),
-        "42501" => StoreError::Refused(error),
+        "3D000" => StoreError::NotFound(plain(&error)),
+        // A role that may not enter a schema does not see the tables in it.
+        "42501" | "42P01" | "3F000" => StoreError::Refused(error),
         // Administrator shutdown, crash recovery, starting up, idle-in-transaction timeout, too many clients.
         "57P01" | "57P02" | "57P03" | "25P03" | "53300" => StoreError::Gone(error),
         _ if code.starts_with("08") => StoreError::Gone(error),
@@ -93,11 +94,19 @@ fn classify_postgres(code: &str, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Primary result codes of SQLite (the low byte of the extended code).
+/// `SQLITE_IOERR_SHMSIZE`: the index of the write-ahead log cannot grow, as on a full disk.
+const IOERR_SHMSIZE: i32 = 4874;
+
+/// Result codes of SQLite: a few extended ones, else the primary one (the low byte).
 fn classify_sqlite(code: &str, error: sqlx::Error) -> StoreError {
-    match code.parse::<i32>().map(|extended| extended & 0xff) {
+    let extended = code.parse::<i32>();
+    if extended == Ok(IOERR_SHMSIZE) {
+        return StoreError::DiskFull(error);
+    }
+    match extended.map(|extended| extended & 0xff) {
         Ok(5 | 6) => StoreError::Busy(error),
-        Ok(8) => StoreError::ReadOnly(error),
+        // Not permitted, read-only, cannot be opened (a write-ahead log in a folder that cannot be written).
+        Ok(3 | 8 | 14) => StoreError::ReadOnly(error),
         Ok(13) => StoreError::DiskFull(error),
         Ok(26) => StoreError::Foreign("the file is no SQLite database".to_owned()),
         _ => StoreError::Other(error),
