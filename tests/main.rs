@@ -6,6 +6,8 @@
 #[macro_use]
 mod common;
 
+#[cfg(feature = "failpoints")]
+mod at_once;
 mod case;
 mod cases;
 mod crash;

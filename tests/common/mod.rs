@@ -4,6 +4,7 @@
 pub(crate) mod engine;
 pub(crate) mod cli;
 pub(crate) mod data;
+pub(crate) mod halt;
 pub(crate) mod oracle;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
