@@ -14,3 +14,4 @@ mod lanes;
 mod samples;
 mod store;
 mod tidy;
+mod zombie;
