@@ -159,8 +159,10 @@ pub(crate) async fn enter(
             Admission::Replay(job) => return Ok(Entered::Replay(job)),
             Admission::TakeOver(job) => {
                 let holder = holder_of(&job);
+                let gone = job.owner.as_deref().is_some_and(|owner| holder::is_gone(&Owner::from_text(owner)));
                 if let Some(lease) = store.take_over(&job, &ask.owner, ask.lease).await? {
-                    note(format!("job {} was left by {holder}, which is gone; going on from its last commit", job.id));
+                    let why = if gone { "which is gone" } else { "whose lease ended" };
+                    note(format!("job {} was left by {holder}, {why}; going on from its last commit", job.id));
                     return Ok(Entered::Begun(lease, job));
                 }
             }
