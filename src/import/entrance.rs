@@ -246,9 +246,6 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     let (code, message) = match stop.cause()? {
         StopCause::Interrupt => (Code::Interrupted, "stopped by SIGINT"),
         StopCause::Terminate => (Code::Terminated, "stopped by SIGTERM"),
-        StopCause::LeaseLost => {
-            (Code::LeaseLost, "another process took this import over; nothing more was written here")
-        }
         StopCause::Cancel => (Code::Cancelled, "the job was cancelled"),
         StopCause::Pause => (Code::Paused, "the job was paused"),
     };
