@@ -11,6 +11,7 @@ mod cases;
 mod crash;
 mod harness;
 mod lanes;
+mod outage;
 mod samples;
 mod store;
 mod tidy;

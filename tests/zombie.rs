@@ -113,6 +113,7 @@ fn take_over_from(
     let took = started.elapsed();
     assert_finished(&successor);
     assert!(took <= LEASE + SLACK, "{when}: the takeover and the rest took {took:?}");
+    assert!(successor.stderr.contains("whose lease ended"), "{when}: {}", successor.told());
     assert_eq!(successor.count("attempt"), 2, "{when}: {}", successor.told());
     let committed = parts_of_the_first_holder(db);
     assert!(committed > 0, "{when}: nothing was committed before");
@@ -159,6 +160,58 @@ mod stopped_between_two_transactions_it_is_taken_over_and_writes_nothing_more {
     #[test]
     fn postgres_with_four_writers() {
         stopped_between_transactions(Engine::Postgres, 4);
+    }
+}
+
+/// The zombie wakes up while its successor is in the middle: both want to write the same lanes.
+#[cfg(feature = "failpoints")]
+fn woken_in_the_middle(engine: Engine, writers: u16) {
+    let csv = data::messy(1_500, 37);
+    let expected = undisturbed(engine, &csv, writers);
+    let (home, db) = (home_with(&csv), Db::fresh(engine));
+    let slowly = "import::after_commit=2*off->sleep(300)";
+    let frozen = import(&home, &db, writers).failpoint(slowly).spawn();
+    wait_for_parts(&db, 3);
+    frozen.stop();
+    let committed = parts_of_the_first_holder(&db);
+    let successor = import(&home, &db, writers).arg("--wait=60s").failpoint(slowly).spawn();
+    let (sqlite, postgres) = (
+        "SELECT count(*) FROM job_runs WHERE fence = 2",
+        "SELECT CAST(count(*) AS BIGINT) FROM job_runs WHERE fence = 2",
+    );
+    let of_the_second = if engine == Engine::Sqlite { sqlite } else { postgres };
+    wait_until("the successor commits", Duration::from_secs(60), || db.number(of_the_second) >= Some(2));
+    frozen.cont();
+    let zombie = frozen.wait(Duration::from_secs(30));
+    let state = db.texts("SELECT state FROM jobs");
+    assert_eq!(state, [Some("running".to_owned())], "the successor was to be in the middle still");
+    let successor = successor.wait(Duration::from_secs(90));
+    let when = format!("{engine:?}, {writers} writers, woken up while the successor is in the middle");
+    assert_eq!(zombie.code, 4, "{when}: {}", zombie.told());
+    assert_eq!(zombie.error().as_deref(), Some("lease_lost"), "{when}: {}", zombie.told());
+    assert_finished(&successor);
+    assert_eq!(parts_of_the_first_holder(&db), committed, "{when}: the zombie committed parts");
+    Snapshot::take(&home, &db, LIST, &successor).assert_same(&expected, &when);
+}
+
+#[cfg(feature = "failpoints")]
+mod woken_up_beside_its_successor_it_writes_nothing_more {
+    use super::woken_in_the_middle;
+    use crate::common::engine::Engine;
+
+    #[test]
+    fn sqlite() {
+        woken_in_the_middle(Engine::Sqlite, 1);
+    }
+
+    #[test]
+    fn postgres_with_one_writer() {
+        woken_in_the_middle(Engine::Postgres, 1);
+    }
+
+    #[test]
+    fn postgres_with_four_writers() {
+        woken_in_the_middle(Engine::Postgres, 4);
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -237,14 +238,15 @@ fn connect(client: &TcpStream, server: &TcpStream, shared: &Arc<Shared>) {
     let _ = server.set_nodelay(true);
     let pair = || Some((client.try_clone().ok()?, server.try_clone().ok()?));
     let (Some(up), Some(down)) = (pair(), pair()) else { return };
-    let cut = Arc::new(Mutex::new(false));
+    let (cut, stalled) = (Arc::new(Mutex::new(false)), Arc::new(AtomicBool::new(false)));
+    let stalled_up = Arc::clone(&stalled);
     let (cut_up, shared_up, shared_down) = (Arc::clone(&cut), Arc::clone(shared), Arc::clone(shared));
-    std::thread::spawn(move || upwards(up.0, up.1, &cut_up, &shared_up));
-    std::thread::spawn(move || downwards(down.1, down.0, &cut, &shared_down));
+    std::thread::spawn(move || upwards(up.0, up.1, &cut_up, &stalled_up, &shared_up));
+    std::thread::spawn(move || downwards(down.1, down.0, &cut, &stalled, &shared_down));
 }
 
 /// Client to server, message by message.
-fn upwards(mut client: TcpStream, mut server: TcpStream, cut: &Mutex<bool>, shared: &Shared) {
+fn upwards(mut client: TcpStream, mut server: TcpStream, cut: &Mutex<bool>, stalled: &AtomicBool, shared: &Shared) {
     let (mut buffer, mut chunk, mut greeted) = (Vec::new(), vec![0; 64 * 1024], false);
     // After a match in a Parse message the line stays until its Sync, so that the server really acts on it.
     let (mut until_sync, mut marked) = (false, false);
@@ -257,6 +259,7 @@ fn upwards(mut client: TcpStream, mut server: TcpStream, cut: &Mutex<bool>, shar
             greeted = greeted || message[4..8] == [0, 3, 0, 0];
             let verdict = if until_sync { Verdict::Cut(Delivery::AtOnce) } else { shared.judge(&message, &mut marked) };
             if let Verdict::Stall(through) = verdict {
+                stalled.store(true, Ordering::Relaxed);
                 if server.write_all(&message[..through]).is_err() {
                     break 'line;
                 }
@@ -291,14 +294,21 @@ fn upwards(mut client: TcpStream, mut server: TcpStream, cut: &Mutex<bool>, shar
 }
 
 /// Server to client; after a cut it reads on and throws away.
-fn downwards(mut server: TcpStream, mut client: TcpStream, cut: &Mutex<bool>, shared: &Shared) {
+fn downwards(mut server: TcpStream, mut client: TcpStream, cut: &Mutex<bool>, stalled: &AtomicBool, shared: &Shared) {
     let mut chunk = vec![0; 64 * 1024];
     while let Ok(n @ 1..) = server.read(&mut chunk) {
         let guard = shared.state.lock().expect("nobody panics with it");
         drop(shared.changed.wait_while(guard, |s| s.mode == Mode::Hang));
+        if stalled.load(Ordering::Relaxed) {
+            shared.stay();
+        }
         if !*cut.lock().expect("nobody panics with it") && client.write_all(&chunk[..n]).is_err() {
             break;
         }
+    }
+    // Whoever stalls does not hear either that the other end is closed.
+    if stalled.load(Ordering::Relaxed) {
+        shared.stay();
     }
     let _ = client.shutdown(Shutdown::Both);
 }
