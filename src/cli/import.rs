@@ -107,6 +107,8 @@ pub(crate) struct Args {
         default_missing_value = "forever", help_heading = RUN)]
     wait: Option<Wait>,
     /// How long this process may be silent before another may take over [default: 30s]
+    ///
+    /// An import waits twice as long for a database that went away, then it stops, resumable.
     #[arg(long, value_name = "DURATION", value_parser = values::lease, help_heading = RUN)]
     lease: Option<Duration>,
 }
@@ -292,9 +294,18 @@ async fn attempt(
 
 /// Writes the reject file of the job that this run worked on or answered from.
 ///
-/// A run that did nothing, because another process holds the job for example, leaves the file to the other.
+/// A run that did nothing, because another process holds the job for example, leaves the file to the other;
+/// one whose database went away leaves it to the run that resumes.
 async fn write_rejects(store: &Store, report: &Report, path: &std::path::Path) -> Result<bool, Fault> {
-    let idle = [Code::Held, Code::Paused, Code::SettingsChanged, Code::LeaseLost, Code::Superseded, Code::JobState];
+    let idle = [
+        Code::Held,
+        Code::Paused,
+        Code::SettingsChanged,
+        Code::LeaseLost,
+        Code::Superseded,
+        Code::JobState,
+        Code::DatabaseStopped,
+    ];
     if report.error.as_ref().is_some_and(|fault| idle.contains(&fault.code)) {
         return Ok(false);
     }

@@ -100,7 +100,7 @@ pub async fn run(args: Vec<OsString>) -> Exit {
     let hasty = usage::Hasty::of(&args);
     let cli = match parse(&args, hasty.color) {
         Ok(cli) => cli,
-        Err(error) => return usage::end(&error, &args, &hasty),
+        Err(error) => return usage::end(&error, &hasty),
     };
     let context = match cli.global.context(variables) {
         Ok(context) => context,

@@ -161,8 +161,10 @@ pub(crate) async fn enter(
             Admission::Replay(job) => return Ok(Entered::Replay(job)),
             Admission::TakeOver(job) => {
                 let holder = holder_of(&job);
+                let gone = job.owner.as_deref().is_some_and(|owner| holder::is_gone(&Owner::from_text(owner)));
                 if let Some(lease) = store.take_over(&job, &ask.owner, ask.lease).await? {
-                    note(format!("job {} was left unfinished by {holder}; going on from its last commit", job.id));
+                    let why = if gone { "which is gone" } else { "whose lease ended" };
+                    note(format!("job {} was left by {holder}, {why}; going on from its last commit", job.id));
                     return Ok(Entered::Begun(lease, job));
                 }
             }
@@ -246,9 +248,6 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     let (code, message) = match stop.cause()? {
         StopCause::Interrupt => (Code::Interrupted, "stopped by SIGINT"),
         StopCause::Terminate => (Code::Terminated, "stopped by SIGTERM"),
-        StopCause::LeaseLost => {
-            (Code::LeaseLost, "another process took this import over; nothing more was written here")
-        }
         StopCause::Cancel => (Code::Cancelled, "the job was cancelled"),
         StopCause::Pause => (Code::Paused, "the job was paused"),
     };
