@@ -10,6 +10,7 @@ mod common;
 mod at_once;
 mod case;
 mod cases;
+mod check;
 mod crash;
 mod harness;
 mod lanes;

@@ -10,6 +10,7 @@ mod lane;
 mod opening;
 mod pass;
 mod plan;
+mod preflight;
 mod pulse;
 mod reader;
 pub mod report;
@@ -104,7 +105,8 @@ async fn run(
     entrance::check_list(store, &name, request.new_list).await?;
     let continued = entrance::continued(store, request.entry).await?;
 
-    let (opened, settings) = opening::open(request, continued, stop, events).await?;
+    let (opened, settings, preview) = opening::open(request, continued, stop, events).await?;
+    report.preview = preview;
     report.settings = Some(settings.clone());
     report.warnings.extend(opened.survey.warnings.iter().cloned());
 
@@ -173,6 +175,20 @@ async fn hold(
     report.resumed_rows = before.rows;
     report.counts = before;
 
+    if slowest.is_none() && before.rows == 0 {
+        let settings = &job.payload.settings;
+        let checked = preflight::check(store, job.list, request, &survey, settings).await;
+        if let (Err(fault), true) = (&checked, store.is_scratch()) {
+            // Whoever only looks is told that it would stop, and what it would find all the same.
+            report
+                .warnings
+                .push(Warning::new(fault.code.as_str(), format!("the import would stop: {}", fault.message)));
+        } else if let Err(fault) = checked {
+            let fault = leave(&session, fault).await;
+            session.close().await;
+            return Err(fault);
+        }
+    }
     let mut work = Work {
         session,
         tally: tally.clone(),

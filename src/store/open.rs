@@ -72,7 +72,8 @@ impl Store {
                     sqlite::create_file(path)?;
                 }
                 let pool = Pool::Sqlite(sqlite::connect(sqlite_options).await?);
-                let store = Self { target: target.clone(), options: options.clone(), pool };
+                let store =
+                    Self { target: target.clone(), options: options.clone(), pool, scratch: false, origin: None };
                 match read_ledger(&store.pool).await? {
                     Ledger::Version(version) if version >= SCHEMA_VERSION => {}
                     Ledger::Version(version) => apply(&store.pool, version).await.map(drop)?,
@@ -125,7 +126,13 @@ impl Store {
         postgres::knock(connect, options.connect_timeout).await?;
         let most = options.max_connections.unwrap_or(4);
         let pool = postgres::connect(connect, "enlist", most, COMMAND_PATIENCE, options.connect_timeout).await?;
-        Ok(Self { target: target.clone(), options: options.clone(), pool: Pool::Postgres(pool) })
+        Ok(Self {
+            target: target.clone(),
+            options: options.clone(),
+            pool: Pool::Postgres(pool),
+            scratch: false,
+            origin: None,
+        })
     }
 }
 

@@ -222,7 +222,7 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
     }
 }
 
-fn json_array<'a>(values: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn json_array<'a>(values: impl Iterator<Item = &'a str>) -> String {
     let mut json = String::from("[");
     for value in values {
         if json.len() > 1 {
