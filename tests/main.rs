@@ -8,9 +8,12 @@ mod common;
 
 mod case;
 mod cases;
+mod cli;
 mod crash;
 mod harness;
 mod lanes;
+mod memory;
+mod refusals;
 mod samples;
 mod store;
 mod tidy;

@@ -4,7 +4,9 @@
 pub(crate) mod engine;
 pub(crate) mod cli;
 pub(crate) mod data;
+pub(crate) mod mount;
 pub(crate) mod oracle;
+pub(crate) mod output;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod rejects;
