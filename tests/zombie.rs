@@ -173,7 +173,6 @@ fn woken_in_the_middle(engine: Engine, writers: u16) {
     let frozen = import(&home, &db, writers).failpoint(slowly).spawn();
     wait_for_parts(&db, 3);
     frozen.stop();
-    let committed = parts_of_the_first_holder(&db);
     let successor = import(&home, &db, writers).arg("--wait=60s").failpoint(slowly).spawn();
     let (sqlite, postgres) = (
         "SELECT count(*) FROM job_runs WHERE fence = 2",
@@ -181,6 +180,7 @@ fn woken_in_the_middle(engine: Engine, writers: u16) {
     );
     let of_the_second = if engine == Engine::Sqlite { sqlite } else { postgres };
     wait_until("the successor commits", Duration::from_secs(60), || db.number(of_the_second) >= Some(2));
+    let committed = parts_of_the_first_holder(&db);
     frozen.cont();
     let zombie = frozen.wait(Duration::from_secs(30));
     let state = db.texts("SELECT state FROM jobs");
@@ -327,6 +327,20 @@ both! {
         assert_eq!(refused.error().as_deref(), Some("held"), "{}", refused.told());
         assert!(holder.kill9(), "it was stopped, so it cannot have ended");
         take_over_at_once(&home, &db, &expected, "after SIGKILL");
+    }
+
+    fn a_holder_whose_job_was_taken_but_not_moved_on_is_refused_by_its_fence(db: Db) {
+        let home = home_with(&data::messy(1_500, 38));
+        // Nobody ends its sessions and its lanes stand where it thinks: only the fence says no.
+        let holder = holder_in_mid_import(&home, &db);
+        holder.stop();
+        db.execute("UPDATE jobs SET fence = fence + 1, owner = 'somebody else'");
+        let committed = parts_of_the_first_holder(&db);
+        holder.cont();
+        let output = holder.wait(Duration::from_secs(30)).expect(4);
+        assert_eq!(output.error().as_deref(), Some("lease_lost"), "{}", output.told());
+        assert_eq!(parts_of_the_first_holder(&db), committed, "{}", output.told());
+        assert_eq!(db.texts("SELECT owner FROM jobs"), [Some("somebody else".to_owned())], "it left a job that is not its own");
     }
 
     fn a_killed_holder_that_nobody_has_reaped_counts_as_dead(db: Db) {
