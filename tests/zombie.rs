@@ -240,15 +240,20 @@ mod stopped_between_the_fence_check_and_commit_it_is_ended_and_writes_nothing_mo
     }
 }
 
-/// The server stands in the middle of a message of its client: no timeout of its own ends that.
-fn stopped_while_sending(writers: u16) {
+/// Rows of 3 kB: a batch of 50 is a statement of 150 kB.
+fn wide_rows() -> String {
     let wide = "x".repeat(3_000);
     let widen = |(row, line)| if row == 0 { format!("{line},note\n") } else { format!("{line},{wide}\n") };
-    let csv: String = data::clean(600, 33).lines().enumerate().map(widen).collect();
+    data::clean(600, 33).lines().enumerate().map(widen).collect()
+}
+
+/// The server stands in the middle of a message of its client, which is stopped.
+fn stopped_while_sending(writers: u16) {
+    let csv = wide_rows();
     let expected = undisturbed(Engine::Postgres, &csv, writers);
     let (home, db) = (home_with(&csv), Db::fresh(Engine::Postgres));
     let proxy = Proxy::to_server_of(&db.url);
-    // A batch of 50 wide rows is a statement of 150 kB, or four of about a quarter; each lane sends one at a time.
+    // A batch is one statement or four of about a quarter; each lane sends one at a time.
     proxy.stall_in_message_of(15_000, usize::from(writers) + 2);
     let first = import(&home, &db.via(proxy.url(&db.url)), writers).spawn();
     proxy.wait_for_stall(1);
@@ -267,6 +272,26 @@ mod stopped_while_sending_rows_it_is_ended_and_writes_nothing_more {
     fn with_four_writers() {
         super::stopped_while_sending(4);
     }
+}
+
+/// A proxy or a pooler can keep a dead client's session open in the middle of a transaction.
+#[test]
+fn a_killed_holder_whose_session_lives_on_is_taken_over_without_waiting_for_a_timeout() {
+    let csv = wide_rows();
+    let expected = undisturbed(Engine::Postgres, &csv, 1);
+    let (home, db) = (home_with(&csv), Db::fresh(Engine::Postgres));
+    let proxy = Proxy::to_server_of(&db.url);
+    proxy.stall_in_message_of(15_000, 4);
+    let mut holder = patient_import(&home, &db.via(proxy.url(&db.url)), 1).spawn();
+    proxy.wait_for_stall(1);
+    assert!(holder.kill9(), "it ended by itself");
+    let started = Instant::now();
+    let output = patient_import(&home, &db, 1).run();
+    let took = started.elapsed();
+    assert_finished(&output);
+    // The session's own timeouts are a third of the lease of 30 s.
+    assert!(took < Duration::from_secs(8), "it took {took:?}: {}", output.told());
+    Snapshot::take(&home, &db, LIST, &output).assert_same(&expected, "after a session that lived on");
 }
 
 #[cfg(feature = "failpoints")]
