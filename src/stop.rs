@@ -57,7 +57,8 @@ mod tests {
     fn the_first_cause_stays() {
         let stop = Stop::new();
         assert_eq!(stop.cause(), None);
-        stop.clone().request(StopCause::Terminate);
+        let other = stop.clone();
+        other.request(StopCause::Terminate);
         stop.request(StopCause::Cancel);
         assert_eq!(stop.cause(), Some(StopCause::Terminate));
     }

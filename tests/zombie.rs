@@ -60,11 +60,13 @@ fn parts_of_the_first_holder(db: &Db) -> i64 {
     if db.committed_rows() == 0 { 0 } else { db.number(sum).unwrap_or(0) }
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until `parts` parts are committed.
 fn wait_for_parts(db: &Db, parts: i64) {
     wait_until("enough parts are committed", Duration::from_secs(60), || parts_of_the_first_holder(db) >= parts);
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until a session of an import has stood still inside its transaction for a while.
 fn wait_for_an_idle_transaction(db: &Db) {
     let idle = "SELECT CAST(count(*) AS BIGINT) FROM pg_stat_activity \
@@ -73,6 +75,7 @@ fn wait_for_an_idle_transaction(db: &Db) {
     wait_until("a transaction stands still", Duration::from_secs(60), || db.number(idle) >= Some(1));
 }
 
+#[cfg(feature = "failpoints")]
 /// Whether somebody holds the SQLite file in a write transaction.
 fn is_write_locked(db: &Db) -> bool {
     use sqlx::{Connection, Executor};
@@ -88,6 +91,7 @@ fn is_write_locked(db: &Db) -> bool {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(probe)
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until the SQLite file has been held without a pause for a while.
 fn wait_for_a_standing_write_lock(db: &Db) {
     wait_for_parts(db, 1);
