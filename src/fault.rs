@@ -151,7 +151,7 @@ codes! {
         "check the spelling, or pass --create-list to create it";
     BadListName "bad_list_name" Usage
         "a list name has 1 to 200 characters and no control characters"
-        "choose a shorter name";
+        "choose such a name";
     UnknownJob "unknown_job" Usage
         "there is no job with that number"
         "'enlist jobs' lists them; 'last' names the newest";
@@ -178,16 +178,16 @@ codes! {
         "run the same command again";
     DatabaseNotFound "database_not_found" Usage
         "there is no database there, and this command does not create one"
-        "check --database-url; 'enlist import' or 'enlist migrate' creates a database";
+        "check --database-url; 'enlist import' creates a SQLite file, 'createdb' a PostgreSQL database";
     DatabaseUnreachable "database_unreachable" NotNow
         "the database server does not answer"
         "check that it runs and that host and port are right, then run again";
     DatabaseRefused "database_refused" Usage
         "the database server refused the user, the password or the database name"
-        "check --database-url";
+        "check --database-url; a role that may not use the tables needs 'enlist migrate --app-role NAME'";
     DatabaseReadOnly "database_read_only" Usage
         "the database cannot be written"
-        "check the permissions of the file or the role, or connect to the primary server";
+        "check the permissions of the file and its folder, or of the role, or connect to the primary server";
     DatabaseBusy "database_busy" NotNow
         "another process holds the database in a transaction"
         "wait for it to end, then run again";
@@ -228,6 +228,9 @@ codes! {
         "something happened that should be impossible"
         "please report it with the message";
 }
+
+/// What to do about a region that does not exist.
+pub const REGION_HINT: &str = "write its two-letter code, for example TR or GR";
 
 /// One reason to stop, said once, at the top.
 ///

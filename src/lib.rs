@@ -1,4 +1,99 @@
-//! `enlist` imports recipient lists so that a run can be killed anywhere and run again.
+//! `enlist` imports recipient lists into SQLite or PostgreSQL so that a run can be killed anywhere and run
+//! again: it resumes, makes no duplicates, loses no row, and every figure it prints was committed.
+//!
+//! Start reading at [`import`]: it is the sentence of the product. A reader should find the room for a change
+//! from the file names alone.
+//!
+//! # The path of the data: one way
+//!
+//! ```text
+//! source ─► decode ─► Row{position} ─► normalise ─► Recipient | Reject ─► batch, split into lanes
+//!        ─► store.commit(lane part)  ONE transaction: position, run key, upsert, rejects, fence ─► progress
+//! ```
+//!
+//! Nothing flows back but committed counters, the stop token and errors. Reading is synchronous and runs in a
+//! thread of its own; a bounded channel per lane holds it back while the database is busy, so memory does not
+//! grow with the file.
+//!
+//! # The floors
+//!
+//! Imports go downwards only; `tests/tidy.rs` reads the sources and fails on a breach.
+//!
+//! | floor | modules | what they must not know |
+//! |---|---|---|
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`job`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
+//! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
+//! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] | one another |
+//! | product | [`import`] | command lines, progress bars, SQL |
+//! | face | [`cli`] | SQL |
+//!
+//! Only [`store`] knows SQL, and nothing above it knows that there are two engines: one body serves both
+//! through the macro `on!`, and a constant that differs is named with its engine. SQLite merges old and new
+//! rows in Rust inside its write transaction, PostgreSQL in one statement per part; a test holds both to the
+//! same outcome with random parts.
+//!
+//! # The rules that make it exactly-once
+//!
+//! Each closes a hole that was shown by experiment or by an interleaving.
+//!
+//! 1. **Checkpoint and rows commit together.** No function saves rows without their checkpoint or a checkpoint
+//!    without its rows ([`store::Session::commit`]).
+//! 2. **The lane position is the checkpoint.** The first statement of every part moves it by compare-and-set.
+//!    If that fails, everything in memory is forgotten, all lanes are read again, and reading begins at the
+//!    smallest. The finishing transaction requires every lane at the end of the input.
+//! 3. **Then the run key, the upsert and the rejects, and last the fence check**: the job is still `running`
+//!    under this fence *and* this owner, share-locked on PostgreSQL. If not: roll back, stop, write nothing
+//!    more. Lanes never update `jobs`: two share locks that both upgrade deadlock; the heartbeat alone does.
+//! 4. **Keys come from content**, never from time, chance or attempt numbers: job key = list + fingerprint +
+//!    settings; run key = job key + generation + lane + byte range. One unfinished job per list and
+//!    fingerprint. A failed or cancelled job that is run again reopens its own row.
+//! 5. **A frozen grid.** Batches (N records or 8 MiB) and lanes are settled when the job is created; another
+//!    `--batch-size` or `--writers` changes how many run at once, not the grid. A partly read batch is dropped
+//!    on stop. So every count of an interrupted job equals the uninterrupted one's.
+//! 6. **Lanes keep order.** A fixed hash of the phone ([`job::lane_of`]) chooses the lane, which commits its
+//!    parts in file order: the last row of the file wins whatever the number of writers. Rejects and blank
+//!    rows belong to lane 0. Empty parts share a commit with the next part of their lane, or the last one.
+//! 7. **Positions lie after the whole line end**, in bytes of the decoded text, with the line number. Plain
+//!    UTF-8 seeks; anything else decodes again and discards.
+//! 8. **Fingerprint before the first write**, with a digest per MiB; no block reaches the decoder before its
+//!    digest matches. A file that changed underneath ends as `file_changed`. Same path, other content: a new
+//!    job, and the old one is superseded.
+//! 9. **Everything that decides the outcome is frozen with the job, resolved**
+//!    ([`settings::Settings`]). Unfinished and other settings: `settings_changed`. Unfinished and other rules of
+//!    the program ([`settings::RULES_VERSION`]): superseded, a new generation starts at byte 0.
+//! 10. **Reruns.** A finished import answers from its stored result, unless another import wrote into the list
+//!     since. `--again` forces a new generation or joins its unfinished one. Takeover at once only of a holder
+//!     that is provably dead ([`owner::is_dead`]); everything unreadable waits for the lease.
+//! 11. **Direct jobs** (`import`) are never claimed by workers, are not charged attempts when killed, and take
+//!     over by compare-and-set on fence and owner.
+//! 12. **Upserts are deterministic and quiet.** Duplicates are folded per part (the last non-empty value wins per
+//!     column), rows sorted by phone, rows that would not change are not written, empty never overwrites, an
+//!     opt-out is never revived and is itself an upsert.
+//! 13. **Order between imports.** Both rows versioned: the older version is `stale`. Otherwise the job created
+//!     later wins, also where it only confirmed what was stored: while an older job of the list may still go
+//!     on, a confirmed row takes the later job's number. Rows of one phone with different versions follow each
+//!     other in the same transaction.
+//! 14. **Every number is derived from committed run keys**:
+//!     `rows = inserted + updated + unchanged + stale + duplicates + rejected` ([`run::Counts::adds_up`]).
+//! 15. **Relaxed durability only where it is harmless**: parts may commit asynchronously on PostgreSQL and
+//!     under `synchronous = NORMAL` on SQLite; everything else is durable. A finish whose COMMIT went
+//!     unanswered finds out what became of it.
+//! 16. **A frozen holder is ended, not waited for.** Lock and idle timeouts stay below the lease, every connection
+//!     of a session is named `enlist/JOB/FENCE`, and a takeover terminates those sessions first, then bumps the
+//!     fence, and only then reads positions. On SQLite a process stopped inside a write transaction holds the
+//!     file: others wait and say so.
+//! 17. **The database's clock** judges leases. Isolation is READ COMMITTED, set explicitly; deadlocks and
+//!     serialisation failures are retried per part with jitter.
+//!
+//! # Where this differs from what one might expect
+//!
+//! * Records are split by our own decoder: a stray quote costs its own line only, line ends of any mix are
+//!   counted, and a seek into the middle gives the same rows as a full read. A CSV library is the oracle in the
+//!   tests.
+//! * `jobs.owner` names the process (boot id, pid namespace, pid, start time) besides its random part, so that a
+//!   successor on the same machine can tell a dead holder from a slow one.
+//! * There is no foreign key from `recipients` to `lists`: it costs a lookup per row, and a distributed table
+//!   cannot have it. Lists are never deleted.
 
 pub mod admission;
 pub mod backoff;
@@ -8,6 +103,7 @@ pub mod clock;
 mod crash;
 pub mod decode;
 pub mod fault;
+pub mod header;
 pub mod holder;
 pub mod import;
 pub mod job;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use enlist::fault::Exit;
+use enlist::cli::Exit;
 
 fn main() -> ExitCode {
     // Reads `FAILPOINTS`; nothing at all without the feature `failpoints`.

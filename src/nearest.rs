@@ -8,6 +8,9 @@ use crate::fault::{Code, Fault};
 /// How alike two names must be (Jaro-Winkler, 0 to 1) before one is suggested for the other.
 const ALIKE: f64 = 0.75;
 
+/// How much less alike than the best one another suggestion may be.
+const SPREAD: f64 = 0.1;
+
 /// How many names are suggested at most, and up to how many are simply all listed.
 const SHOWN: usize = 5;
 
@@ -20,7 +23,8 @@ pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Ve
         .filter(|(score, _)| *score >= ALIKE)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    scored.into_iter().take(SHOWN).map(|(_, name)| name).collect()
+    let worst = scored.first().map_or(0.0, |(best, _)| best - SPREAD);
+    scored.into_iter().take(SHOWN).take_while(|(score, _)| *score >= worst).map(|(_, name)| name).collect()
 }
 
 /// The fault for a list name that names none, with the names that could be meant.

@@ -47,39 +47,58 @@ fn push_cell(out: &mut Vec<u8>, cell: &[u8], dialect: &Dialect) {
 
 /// The cells of a record that stands alone, without its line end; quotes are respected.
 ///
-/// An unclosed quote ends with the record, and text behind a closing quote belongs to the cell: nothing is
-/// refused here.
+/// As the decoder reads them, blanks may stand around a quoted cell. An unclosed quote ends with the
+/// record, and text behind a closing quote belongs to the cell: nothing is refused here.
 pub fn split_cells(raw: &[u8], dialect: &Dialect) -> Vec<Vec<u8>> {
+    let Some(quote) = dialect.quote else { return split_naively(raw, dialect) };
     let mut cells = Vec::new();
-    let mut cell = Vec::new();
-    let mut inside = false;
-    let mut at_start = true;
-    let mut bytes = raw.iter().copied().peekable();
-    while let Some(b) = bytes.next() {
-        let next = bytes.peek().copied();
-        if inside {
-            let escaped = dialect.escape == Some(b) && (next == dialect.quote || next == dialect.escape);
-            let doubled = dialect.quote == Some(b) && next == dialect.quote;
-            if escaped || doubled {
-                cell.extend(bytes.next());
-            } else if dialect.quote == Some(b) {
-                inside = false;
-            } else {
-                cell.push(b);
-            }
-        } else if b == dialect.delimiter {
-            cells.push(std::mem::take(&mut cell));
-            at_start = true;
-            continue;
-        } else if at_start && dialect.quote == Some(b) {
-            inside = true;
-        } else {
-            cell.push(b);
+    let mut rest = raw;
+    loop {
+        let mut cell = Vec::new();
+        let opened = without_blanks(rest, dialect);
+        if let Some(inside) = opened.strip_prefix(&[quote]) {
+            let after = unquote(inside, quote, dialect.escape, &mut cell);
+            let behind = without_blanks(after, dialect);
+            let ends = behind.first().is_none_or(|b| *b == dialect.delimiter);
+            rest = if ends { behind } else { after };
         }
-        at_start = false;
+        let end = rest.iter().position(|b| *b == dialect.delimiter);
+        let (text, next) = rest.split_at(end.unwrap_or(rest.len()));
+        cell.extend_from_slice(text);
+        cells.push(cell);
+        match next.split_first() {
+            Some((_, behind)) => rest = behind,
+            None => return cells,
+        }
     }
-    cells.push(cell);
-    cells
+}
+
+/// Reads a quoted cell from behind its opening quote into `cell`; returns what stands behind the closing one.
+fn unquote<'a>(mut rest: &'a [u8], quote: u8, escape: Option<u8>, cell: &mut Vec<u8>) -> &'a [u8] {
+    while let Some((b, behind)) = rest.split_first() {
+        let next = behind.first().copied();
+        let escapes = escape == Some(*b) && next.is_some() && (next == Some(quote) || next == escape);
+        if escapes || (*b == quote && next == Some(quote)) {
+            cell.extend(next);
+            rest = behind.get(1..).unwrap_or_default();
+        } else if *b == quote {
+            return behind;
+        } else {
+            cell.push(*b);
+            rest = behind;
+        }
+    }
+    rest
+}
+
+/// Past the blanks that may stand around a quoted cell: space, tab, no-break space, byte order mark.
+fn without_blanks<'a>(mut rest: &'a [u8], dialect: &Dialect) -> &'a [u8] {
+    let blanks: [&[u8]; 4] = [b" ", b"\t", b"\xc2\xa0", b"\xef\xbb\xbf"];
+    let is_blank = |blank: &&[u8]| **blank != [dialect.delimiter];
+    while let Some(behind) = blanks.iter().filter(|blank| is_blank(blank)).find_map(|blank| rest.strip_prefix(*blank)) {
+        rest = behind;
+    }
+    rest
 }
 
 /// The cells of a record whose quotes mean nothing.
@@ -120,6 +139,8 @@ mod tests {
         assert_eq!(split_cells(b"\"a,b", &PLAIN), [b"a,b".to_vec()]);
         assert_eq!(split_cells(b"\"a\"b,c", &PLAIN), [b"ab".to_vec(), b"c".to_vec()]);
         assert_eq!(split_cells(b"", &PLAIN), [b"".to_vec()]);
+        assert_eq!(split_cells(b" \"a,b\" ,\xc2\xa0\"c\"", &PLAIN), [b"a,b".to_vec(), b"c".to_vec()]);
+        assert_eq!(split_cells(b" a\"b\" ,", &PLAIN), [b" a\"b\" ".to_vec(), b"".to_vec()]);
         assert_eq!(split_naively(b"\"a,b", &PLAIN), [b"\"a".to_vec(), b"b".to_vec()]);
     }
 

@@ -1,7 +1,8 @@
 //! A wish to stop, shared by everything that works on one job.
 //!
-//! Owns the token and its causes. It does not know signals or leases. Invariant: the first cause stays;
-//! whoever sees it finishes the batch in hand and begins no other.
+//! Owns the token and its causes. It does not know signals or leases: a lost lease is no wish, it ends the work
+//! in hand at once. Invariant: the first cause stays; whoever sees it finishes the batch in hand and begins no
+//! other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -14,12 +15,10 @@ pub enum StopCause {
     Interrupt = 1,
     /// SIGTERM.
     Terminate = 2,
-    /// Another holder has the job now; nothing more may be written.
-    LeaseLost = 3,
     /// A person cancelled the job.
-    Cancel = 4,
+    Cancel = 3,
     /// A person paused the job.
-    Pause = 5,
+    Pause = 4,
 }
 
 /// The token: cheap to clone, all clones are one.
@@ -43,9 +42,8 @@ impl Stop {
         match self.0.load(Ordering::Acquire) {
             1 => Some(StopCause::Interrupt),
             2 => Some(StopCause::Terminate),
-            3 => Some(StopCause::LeaseLost),
-            4 => Some(StopCause::Cancel),
-            5 => Some(StopCause::Pause),
+            3 => Some(StopCause::Cancel),
+            4 => Some(StopCause::Pause),
             _ => None,
         }
     }
@@ -59,8 +57,9 @@ mod tests {
     fn the_first_cause_stays() {
         let stop = Stop::new();
         assert_eq!(stop.cause(), None);
-        stop.clone().request(StopCause::Terminate);
-        stop.request(StopCause::LeaseLost);
+        let same = stop.clone();
+        same.request(StopCause::Terminate);
+        stop.request(StopCause::Cancel);
         assert_eq!(stop.cause(), Some(StopCause::Terminate));
     }
 }

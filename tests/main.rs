@@ -15,6 +15,8 @@ mod cases;
 mod crash;
 mod harness;
 mod lanes;
+mod outage;
 mod samples;
 mod store;
 mod tidy;
+mod zombie;

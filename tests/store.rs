@@ -441,7 +441,7 @@ fn random_steps(random: &mut fastrand::Rng) -> Vec<Step> {
 async fn outcome(db: &Db, steps: &[Step]) -> (Vec<Counts>, Vec<Member>, Vec<Option<String>>) {
     let store = open(db).await;
     let list = list(&store, "people").await;
-    let mut hands = vec![
+    let mut hands = [
         Hand::begin(&store, list, "a", settings(Blank::Keep, None)).await,
         Hand::begin(&store, list, "b", settings(Blank::Clear, Some(3))).await,
         Hand::begin(&store, list, "c", settings(Blank::Keep, Some(3))).await,

@@ -90,7 +90,7 @@ impl Context {
     /// No database can be chosen, or `DATABASE_URL` names one that is not enlist's.
     pub(crate) async fn choose(&self) -> Result<&Choice, Fault> {
         let choice = self.database.as_ref().map_err(Clone::clone)?;
-        self.note(&format!("database: {} (from {})", choice.target, choice.origin));
+        self.note(&format!("database: {} ({})", choice.target, choice.origin));
         if choice.is_shared() && !Store::holds_tables(&choice.target, &self.options).await? {
             return Err(choice.not_ours());
         }
@@ -106,9 +106,9 @@ impl Context {
         Ok(Store::open(&choice.target, access, &self.options).await?)
     }
 
-    /// Says something on standard error, unless `-q`.
+    /// Says something on standard error, unless `-q` or there is nothing to say.
     pub(crate) fn note(&self, text: &str) {
-        if self.volume == Volume::Normal {
+        if self.volume == Volume::Normal && !text.is_empty() {
             say(text);
         }
     }

@@ -40,7 +40,10 @@ impl Choice {
             Some(Valued { value, origin }) => {
                 let target = Target::parse(value.trim()).map_err(|fault| {
                     let message = format!("{} (from {origin})", fault.message);
-                    Fault { message, ..fault }
+                    let fault = Fault { message, ..fault };
+                    // It was set for another program, so the remedy is not to mend it.
+                    let is_shared = origin == Origin::Variable(SHARED_VARIABLE);
+                    if is_shared { fault.hint("name enlist's own database with --database-url") } else { fault }
                 })?;
                 Ok(Self { target, origin, own_file: None })
             }

@@ -29,8 +29,8 @@ pub(crate) struct Args {
     /// The list
     #[arg(long, value_name = "NAME")]
     list: String,
-    /// How it is written [default: by the file's name, else csv]
-    #[arg(long, value_name = "FORMAT", value_enum)]
+    /// How it is written: csv or jsonl [default: by the file's name, else csv]
+    #[arg(long, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     format: Option<Format>,
     /// Write to this file instead of standard output
     #[arg(short, long, value_name = "FILE")]

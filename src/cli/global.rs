@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::cli::answer::{Context, Display, Given, Paint, Style, Volume};
 use crate::cli::config::{Color, Config, LogFormat, Origin, Valued, Variables};
 use crate::cli::database::{Choice, Flags};
-use crate::fault::Fault;
+use crate::fault::{Code, Fault};
 use crate::store::Options;
 
 /// How long a database server may take to answer at first.
@@ -37,14 +37,14 @@ pub(crate) struct Args {
     /// Say nothing but errors
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
-    /// How log lines are written
-    #[arg(long, global = true, value_name = "FORMAT", value_enum)]
+    /// How log lines are written: text or json
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
     /// Show no progress
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// When to use colours (NO_COLOR is honoured)
-    #[arg(long, global = true, value_name = "WHEN", value_enum)]
+    /// When to use colours: auto, always or never (NO_COLOR is honoured)
+    #[arg(long, global = true, value_name = "WHEN", value_enum, hide_possible_values = true)]
     pub(crate) color: Option<Color>,
     /// Answer with one JSON object, the only line on standard output
     #[arg(long, global = true)]
@@ -54,6 +54,14 @@ pub(crate) struct Args {
 impl Args {
     /// Reads the configuration, sets logging up and settles what a command gets to know.
     pub(crate) fn context(&self, variables: Variables) -> Result<Context, Fault> {
+        // The grammar sees a conflict only where both stand on one side of the command.
+        if self.database_url.is_some() && self.database_url_file.is_some() {
+            let message = "--database-url cannot be used with --database-url-file";
+            return Err(Fault::new(Code::Usage, message).hint("leave one of them out"));
+        }
+        if self.quiet && self.verbose > 0 {
+            return Err(Fault::new(Code::Usage, "--quiet cannot be used with --verbose").hint("leave one of them out"));
+        }
         let config = Config::load(self.config.as_deref(), &variables)?;
         let flags = Flags { url: self.database_url.as_deref(), url_file: self.database_url_file.as_deref() };
         let database = Choice::make(&flags, &variables, &config);
@@ -83,12 +91,14 @@ impl Args {
 
     /// Log lines go to standard error: warnings, and with `-v` more. Statements are never logged with values.
     fn start_log(&self, context: &Context) {
-        let filter = match (self.quiet, self.verbose) {
+        let level = match (self.quiet, self.verbose) {
             (true, _) => "error",
             (false, 0) => "warn",
             (false, 1) => "info,enlist=debug,sqlx=warn",
             (false, _) => "debug,enlist=trace,sqlx=info",
         };
+        // The phone rules log the numbers that they read.
+        let filter = format!("{level},rlibphonenumber=off");
         let format = context.given.log_format.as_ref().map(|valued| valued.value);
         let builder = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

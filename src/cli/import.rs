@@ -16,8 +16,8 @@ use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
 use crate::cli::{rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::import;
 use crate::import::report::{Budget, Entry, Input, NewList, Report, Request, Wait, Warning};
+use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
 use crate::stop::Stop;
@@ -69,17 +69,17 @@ pub(crate) struct Args {
     /// Lines above the header
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = FORMAT)]
     skip_lines: u32,
-    /// What a row with too few cells means
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = FORMAT)]
+    /// What to do with a row of too few cells: reject it, or fill it with empty ones
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = FORMAT)]
     short_rows: ShortRowsWord,
-    /// Which phones are taken
-    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, help_heading = ROWS)]
+    /// Which phones are taken: any valid number, or mobile
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
     phone_type: TypeWord,
     /// Refuse rows with a longer name, in characters
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = ROWS)]
     max_name_length: Option<u32>,
-    /// What an empty cell does to a value that is stored
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, help_heading = ROWS)]
+    /// What an empty cell does to a stored value: keep or clear it
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
     blank: BlankWord,
     /// Column with a date or number that grows: older rows never replace newer ones
     #[arg(long, value_name = "COLUMN", value_parser = values::column, help_heading = ROWS)]
@@ -107,6 +107,8 @@ pub(crate) struct Args {
         default_missing_value = "forever", help_heading = RUN)]
     wait: Option<Wait>,
     /// How long this process may be silent before another may take over [default: 30s]
+    ///
+    /// An import waits twice as long for a database that went away, then it stops, resumable.
     #[arg(long, value_name = "DURATION", value_parser = values::lease, help_heading = RUN)]
     lease: Option<Duration>,
 }
@@ -235,7 +237,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
         report.error = Some(fault);
     }
     let mut exit = report.exit(args.max_rejects);
-    context.note(summary::summary(&report, rejects_file.as_deref()).trim_end());
+    let told = summary::summary(&report, rejects_file.as_deref());
+    if !told.is_empty() {
+        context.note(&told);
+    }
     if let Some(fault) = &report.error {
         complain(fault, context.paint);
     }
@@ -259,6 +264,7 @@ async fn attempt(
     rejects_file: &mut Option<PathBuf>,
 ) -> Result<(), Fault> {
     let mut request = args.request(context)?;
+    check(&request)?;
     args.check_rejects()?;
     if request.input == Input::Stdin {
         private_folder(&request.state_dir).map_err(|error| {
@@ -288,9 +294,18 @@ async fn attempt(
 
 /// Writes the reject file of the job that this run worked on or answered from.
 ///
-/// A run that did nothing, because another process holds the job for example, leaves the file to the other.
+/// A run that did nothing, because another process holds the job for example, leaves the file to the other;
+/// one whose database went away leaves it to the run that resumes.
 async fn write_rejects(store: &Store, report: &Report, path: &std::path::Path) -> Result<bool, Fault> {
-    let idle = [Code::Held, Code::Paused, Code::SettingsChanged, Code::LeaseLost, Code::Superseded, Code::JobState];
+    let idle = [
+        Code::Held,
+        Code::Paused,
+        Code::SettingsChanged,
+        Code::LeaseLost,
+        Code::Superseded,
+        Code::JobState,
+        Code::DatabaseStopped,
+    ];
     if report.error.as_ref().is_some_and(|fault| idle.contains(&fault.code)) {
         return Ok(false);
     }

@@ -31,7 +31,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::fault::Exit;
+pub use crate::fault::Exit;
 use answer::{Context, Paint, Style, complain, print_failure};
 use config::Variables;
 

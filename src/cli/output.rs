@@ -104,7 +104,10 @@ impl Sink {
             (Err(error), Self::Stdout(_) | Self::Device { .. }) if error.kind() == ErrorKind::BrokenPipe => {
                 Ok(Reader::Gone)
             }
-            (Err(error), Self::Stdout(_)) => Err(unwritable(Path::new("standard output"), &error)),
+            (Err(error), Self::Stdout(_)) => {
+                let fault = Fault::new(Code::UnwritableFile, format!("standard output cannot be written: {error}"));
+                Err(fault.hint("check where it is redirected to"))
+            }
             (Err(error), Self::Aside { path, .. } | Self::Device { path, .. }) => Err(unwritable(path, &error)),
         }
     }
@@ -162,7 +165,12 @@ fn folder_of(path: &Path) -> &Path {
 
 fn unwritable(path: &Path, error: &std::io::Error) -> Fault {
     let code = if error.kind() == ErrorKind::StorageFull { Code::DiskFull } else { Code::UnwritableFile };
-    Fault::new(code, format!("'{}' cannot be written: {error}", path.display()))
+    if error.kind() == ErrorKind::NotFound {
+        return Fault::new(code, format!("'{}' cannot be written: its folder does not exist", path.display()));
+    }
+    // An error that is not the system's own quotes the temporary name, which says nothing to anybody.
+    let why = if error.raw_os_error().is_some() { error.to_string() } else { error.kind().to_string() };
+    Fault::new(code, format!("'{}' cannot be written: {why}", path.display()))
 }
 
 /// Says something to a person on standard error; nobody being there is no error.

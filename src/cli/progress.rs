@@ -5,13 +5,14 @@
 
 use std::io::IsTerminal;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::cli::answer::{Display, Volume};
 use crate::cli::output::say;
 use crate::cli::text::{bytes, thousands};
+use crate::clock::Stopwatch;
 use crate::import::report::{Event, Progress as Stand};
 
 /// When the first plain line comes: short imports need none.
@@ -25,8 +26,8 @@ const NEXT_LINE: Duration = Duration::from_secs(30);
 pub(crate) struct Progress {
     shown: Shown,
     notes: Volume,
-    started: Instant,
-    imported_from: Mutex<Option<Instant>>,
+    started: Stopwatch,
+    imported_from: Mutex<Option<Stopwatch>>,
 }
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Progress {
             }
             Display::Progress => Shown::Lines(Mutex::new(FIRST_LINE)),
         };
-        Self { shown, notes, started: Instant::now(), imported_from: Mutex::new(None) }
+        Self { shown, notes, started: Stopwatch::start(), imported_from: Mutex::new(None) }
     }
 
     /// Takes one event; cheap, and safe to call from several tasks.
@@ -63,8 +64,8 @@ impl Progress {
             },
             Event::Surveyed { bytes, total } => self.show(bytes, total, || survey_text(bytes, total)),
             Event::Progress(stand) => {
-                let first = *lock(&self.imported_from).get_or_insert_with(Instant::now);
-                self.show(stand.bytes, stand.total_bytes, || import_text(&stand, first.elapsed()));
+                let first = *lock(&self.imported_from).get_or_insert_with(Stopwatch::start);
+                self.show(stand.bytes, stand.total_bytes, || import_text(&stand, first.worked()));
             }
         }
     }
@@ -84,7 +85,7 @@ impl Progress {
                     match total {
                         Some(total) => {
                             bar.set_length(total);
-                            bar.set_style(style("[{bar:16}] {percent:>3}% {wide_msg}"));
+                            bar.set_style(style("[{bar:8}] {wide_msg}"));
                         }
                         None => {
                             bar.unset_length();
@@ -97,7 +98,7 @@ impl Progress {
             }
             Shown::Lines(due) => {
                 let mut due = lock(due);
-                if let Some(next) = next_line(self.started.elapsed(), *due) {
+                if let Some(next) = next_line(self.started.worked(), *due) {
                     *due = next;
                     say(&text());
                 }

@@ -30,7 +30,7 @@ pub(crate) fn listen(stop: Stop, volume: Volume) -> Result<(), Fault> {
                 let _ = signal_hook::low_level::emulate_default_handler(number);
             }
             if volume == Volume::Normal {
-                say("stopping after the batch in hand; the same signal again stops at once");
+                say("stopping after the batch in hand; a second signal stops at once");
             }
             stop.request(cause);
         }

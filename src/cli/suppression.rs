@@ -12,7 +12,7 @@ use crate::cli::answer::Context;
 use crate::cli::lists::find;
 use crate::cli::text::{counted, thousands};
 use crate::cli::values;
-use crate::fault::{Code, Exit, Fault};
+use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::job::ListId;
 use crate::phone::{Phone, PhoneRules};
 use crate::reject::Refusal;
@@ -91,7 +91,8 @@ pub(crate) async fn opt_in(context: &Context, args: &Args) -> Result<Exit, Fault
 
 async fn run(context: &Context, args: &Args, status: Status) -> Result<Exit, Fault> {
     let region = args.region.as_deref().or(context.config.region.as_ref().map(|valued| valued.value.as_str()));
-    let rules = PhoneRules::new(region, PhoneType::Any).map_err(|why| Fault::new(Code::Usage, why))?;
+    let rules =
+        PhoneRules::new(region, PhoneType::Any).map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
     let mut lines = args.file.as_deref().map(Lines::open).transpose()?;
     let store = context.open(Access::Existing).await?;
     let list = find(&store, &args.list).await?;

@@ -5,31 +5,38 @@
 
 use std::ffi::OsString;
 
-use clap::ColorChoice;
 use clap::error::ErrorKind;
+use clap::{ColorChoice, CommandFactory};
 
+use crate::cli::Cli;
 use crate::cli::answer::{Paint, Style, complain, print_failure};
 use crate::cli::output::say;
 use crate::fault::{Code, Exit, Fault};
 
 /// What must be known of a command line before it is understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hasty {
     /// Whether `--json` stands in it.
     pub(crate) style: Style,
     /// What `--color` says.
     pub(crate) color: ColorChoice,
+    /// The command that it seems to be.
+    pub(crate) command: Option<String>,
 }
 
 impl Hasty {
     /// Reads the two options, as far as `--`.
     pub(crate) fn of(args: &[OsString]) -> Self {
-        let mut hasty = Self { style: Style::Text, color: ColorChoice::Auto };
+        let mut hasty = Self { style: Style::Text, color: ColorChoice::Auto, command: None };
+        let grammar = Cli::command();
         let mut before = "";
         for arg in args.iter().skip(1).take_while(|arg| *arg != "--") {
             let arg = arg.to_str().unwrap_or_default();
             if arg == "--json" {
                 hasty.style = Style::Json;
+            }
+            if hasty.command.is_none() && grammar.find_subcommand(arg).is_some() {
+                hasty.command = Some(format!("enlist {arg}"));
             }
             let color = arg.strip_prefix("--color=").or((before == "--color").then_some(arg));
             hasty.color = match color {
@@ -59,7 +66,7 @@ pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
         }
         _ => {}
     }
-    let fault = fault(error);
+    let fault = fault(error, hasty);
     complain(&fault, Paint::Plain);
     if hasty.style == Style::Json {
         print_failure(&fault);
@@ -68,14 +75,15 @@ pub(crate) fn end(error: &clap::Error, hasty: &Hasty) -> Exit {
 }
 
 /// Clap's paragraphs as a message and a hint.
-fn fault(error: &clap::Error) -> Fault {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+fn fault(error: &clap::Error, hasty: &Hasty) -> Fault {
+    let missing = [ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand, ErrorKind::MissingSubcommand];
+    if missing.contains(&error.kind()) && hasty.command.is_none() {
         return Fault::new(Code::Usage, "a command is missing").hint("see 'enlist --help'");
     }
     let text = error.render().to_string();
     let mut message = Vec::new();
     let mut tips = Vec::new();
-    let mut command = String::from("enlist");
+    let mut command = hasty.command.clone().unwrap_or_else(|| "enlist".to_owned());
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(usage) = line.strip_prefix("Usage: ") {
             let is_word =
@@ -93,17 +101,14 @@ fn fault(error: &clap::Error) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::cli::Cli;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split(' ').map(OsString::from).collect()
     }
 
     fn refused(line: &str) -> Fault {
-        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err())
+        fault(&Cli::command().try_get_matches_from(words(line)).unwrap_err(), &Hasty::of(&words(line)))
     }
 
     #[test]
@@ -113,6 +118,7 @@ mod tests {
         assert_eq!(fault.hint, "see 'enlist import --help'");
         let fault = refused("enlist import a.csv --list x --delimiter ||");
         assert!(fault.message.contains("not one ASCII character"), "{}", fault.message);
+        assert_eq!(fault.hint, "see 'enlist import --help'");
         let fault = refused("enlist import a.csv --lst x");
         assert!(fault.hint.contains("'--list'"), "{}", fault.hint);
         assert!(refused("enlist impotr").hint.contains("'import'"));

@@ -13,7 +13,7 @@ use memchr::{memchr_iter, memrchr};
 use crate::row::RECORD_MAX;
 use crate::settings::Dialect;
 
-use super::line::{self, Line};
+use super::line::{self, Line, Rest};
 use super::shape::Shape;
 use super::split::{InsideEnd, Split, read_inside};
 use super::{Trouble, piece};
@@ -58,7 +58,7 @@ pub(super) struct Chain {
 #[expect(clippy::too_many_arguments, reason = "one decision over the decoder's whole state, called once")]
 pub(super) fn look_ahead(
     window: &[u8],
-    ended: bool,
+    rest: Rest,
     base: u64,
     first: First,
     dialect: Dialect,
@@ -83,7 +83,7 @@ pub(super) fn look_ahead(
         _ => {}
     }
     loop {
-        let (len, ending) = match line::first(window.get(at..).unwrap_or_default(), ended) {
+        let (len, ending) = match line::first(window.get(at..).unwrap_or_default(), rest) {
             Line::Ends { len, ending } if at + len <= RECORD_MAX => (len, ending),
             Line::More if window.len() <= RECORD_MAX + 1 => return Ahead::More,
             Line::Ends { .. } | Line::More | Line::Nothing => {

@@ -16,17 +16,26 @@ pub(super) enum Line {
     Nothing,
 }
 
-/// The first line of `text`; `ended` says that nothing follows the text.
-pub(super) fn first(text: &[u8], ended: bool) -> Line {
+/// What comes behind a stretch of text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    /// Nothing: the input ends with the text.
+    Nothing,
+    /// There may be more.
+    Unread,
+}
+
+/// The first line of `text`.
+pub(super) fn first(text: &[u8], rest: Rest) -> Line {
     match memchr2(b'\r', b'\n', text) {
         Some(len) if text.get(len) == Some(&b'\n') => Line::Ends { len, ending: 1 },
         Some(len) => match text.get(len + 1) {
             Some(b'\n') => Line::Ends { len, ending: 2 },
             Some(_) => Line::Ends { len, ending: 1 },
-            None if ended => Line::Ends { len, ending: 1 },
+            None if rest == Rest::Nothing => Line::Ends { len, ending: 1 },
             None => Line::More,
         },
-        None if !ended => Line::More,
+        None if rest == Rest::Unread => Line::More,
         None if text.is_empty() => Line::Nothing,
         None => Line::Ends { len: text.len(), ending: 0 },
     }

@@ -32,6 +32,7 @@ use crate::settings::Dialect;
 
 use ahead::{Ahead, Chain, Expected, look_ahead};
 use line::Line;
+pub use line::Rest;
 use split::{Split, split_plain, split_quoted};
 
 pub use sniff::{HEAD_MAX, LaterHeader, Sniffed, Suspicion, later_header, sniff};
@@ -77,7 +78,7 @@ pub struct Decoder<R> {
     from: usize,
     to: usize,
     /// The reader has said that there is no more.
-    ended: bool,
+    rest: Rest,
     at: Position,
     chain: Option<Chain>,
 }
@@ -92,7 +93,7 @@ impl<R: Read> Decoder<R> {
             buffer: vec![0; BUFFER_START],
             from: 0,
             to: 0,
-            ended: false,
+            rest: Rest::Unread,
             at,
             chain: None,
         }
@@ -103,7 +104,7 @@ impl<R: Read> Decoder<R> {
     /// From then on a quoted cell that runs over a line end is refused when what it encloses holds a row
     /// of its own, so that a forgotten quote which happens to meet a later one loses no rows. Give every
     /// decoder of one input the same expectation.
-    pub fn expect(&mut self, width: usize, phone_column: usize) {
+    pub fn watch_for(&mut self, width: usize, phone_column: usize) {
         self.expected = Some(Expected { width, phone_column });
         self.chain = None;
     }
@@ -122,7 +123,7 @@ impl<R: Read> Decoder<R> {
         row.clear();
         row.start = self.at;
         let (len, ending) = loop {
-            match line::first(self.window(), self.ended) {
+            match line::first(self.window(), self.rest) {
                 Line::Ends { len, ending } if len <= RECORD_MAX => break (len, ending),
                 Line::Ends { .. } => return self.overlong(row),
                 Line::More if self.to - self.from > RECORD_MAX + 1 => return self.overlong(row),
@@ -147,10 +148,9 @@ impl<R: Read> Decoder<R> {
             Split::TextAfterQuote => Trouble::TextAfterQuote,
             Split::Open { quote_at } => {
                 let ahead = loop {
-                    let (window, ended, at) =
-                        (piece(&self.buffer, self.from, self.to - self.from), self.ended, self.at);
+                    let (window, rest, at) = (piece(&self.buffer, self.from, self.to - self.from), self.rest, self.at);
                     let first = ahead::First { len, ending, quote_at };
-                    match look_ahead(window, ended, at.byte, first, self.dialect, quote, self.expected, &mut self.chain)
+                    match look_ahead(window, rest, at.byte, first, self.dialect, quote, self.expected, &mut self.chain)
                     {
                         Ahead::More => self.fill()?,
                         decided => break decided,
@@ -195,7 +195,7 @@ impl<R: Read> Decoder<R> {
         row.raw.extend_from_slice(piece(&self.buffer, self.from, whole_characters(self.window(), RAW_KEPT)));
         let mut size = 0_u64;
         loop {
-            match line::first(self.window(), self.ended) {
+            match line::first(self.window(), self.rest) {
                 Line::Ends { len, ending } => {
                     size += len as u64;
                     self.from += len + ending;
@@ -236,7 +236,7 @@ impl<R: Read> Decoder<R> {
         while let Some(free @ [_, ..]) = self.buffer.get_mut(self.to..) {
             match self.reader.read(free) {
                 Ok(0) => {
-                    self.ended = true;
+                    self.rest = Rest::Nothing;
                     break;
                 }
                 Ok(read) => self.to += read,

@@ -26,7 +26,7 @@ type Whole = (Position, Position, Vec<u8>, Vec<Vec<u8>>, Option<Refusal>);
 fn all(reader: impl Read, dialect: Dialect, at: Position, expected: Option<(usize, usize)>) -> Vec<Whole> {
     let mut decoder = Decoder::new(reader, dialect, at);
     if let Some((width, phone)) = expected {
-        decoder.expect(width, phone);
+        decoder.watch_for(width, phone);
     }
     let (mut row, mut rows) = (Row::default(), Vec::new());
     while decoder.next(&mut row).unwrap() {
@@ -151,9 +151,31 @@ proptest! {
     }
 
     #[test]
+    fn well_formed_text_reads_as_a_csv_library_reads_it(
+        table in proptest::collection::vec(proptest::collection::vec("[a-z,;\"\r\n şΩ]{0,6}", 2..5), 1..8),
+        delimiter in prop_oneof![Just(b','), Just(b';'), Just(b'\t')],
+        crlf in any::<bool>(),
+    ) {
+        let terminator = if crlf { csv::Terminator::CRLF } else { csv::Terminator::Any(b'\n') };
+        let style = csv::QuoteStyle::NonNumeric;
+        let mut writer = csv::WriterBuilder::new().delimiter(delimiter).terminator(terminator).quote_style(style).flexible(true).from_writer(Vec::new());
+        for cells in &table {
+            writer.write_record(cells).unwrap();
+        }
+        let text = writer.into_inner().unwrap();
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).has_headers(false).flexible(true).from_reader(&text[..]);
+        let expected: Vec<Vec<Vec<u8>>> =
+            reader.byte_records().map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect()).collect();
+        let dialect = Dialect { delimiter, quote: Some(b'"'), escape: None };
+        let read: Vec<Vec<Vec<u8>>> =
+            all(&text[..], dialect, Position::START, None).into_iter().map(|(.., cells, _)| cells).collect();
+        prop_assert_eq!(read, expected);
+    }
+
+    #[test]
     fn no_head_makes_the_sniffer_panic(text in texts(), skip_lines in 0_u32..3) {
         let wanted = crate::settings::Wanted { skip_lines, ..Default::default() };
-        if let Ok(sniffed) = sniff(&text, true, &wanted) {
+        if let Ok(sniffed) = sniff(&text, Rest::Nothing, &wanted) {
             prop_assert!(sniffed.data_start.byte <= text.len() as u64);
             let scanned = line_at(&text, sniffed.data_start.byte as usize);
             // A header that the end of the input ends has counted its line.

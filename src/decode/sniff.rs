@@ -12,7 +12,7 @@ use crate::row::Row;
 use crate::settings::{Dialect, HeaderRow, Wanted, trim, visible};
 
 use super::Decoder;
-use super::line::{self, Line};
+use super::line::{self, Line, Rest};
 use super::shape::Shape;
 
 /// How much decoded text is looked at, in bytes; the header row must end within it.
@@ -67,14 +67,14 @@ pub struct LaterHeader {
 
 /// Finds dialect, header and start of data in `head`, the first decoded text of an input.
 ///
-/// `is_whole_file` says that nothing follows the head; else it should be `HEAD_MAX` bytes. Errors:
+/// `rest` says whether anything follows the head, which should be `HEAD_MAX` bytes then. Errors:
 /// `empty_file` and `no_header` when there is no row; `line_too_long` when the header row does not end
 /// within the head; `no_header` when its quotes are broken; `bad_encoding` when it is not UTF-8.
-pub fn sniff(head: &[u8], is_whole_file: bool, wanted: &Wanted) -> Result<Sniffed, Fault> {
+pub fn sniff(head: &[u8], rest: Rest, wanted: &Wanted) -> Result<Sniffed, Fault> {
     if head.is_empty() {
         return Err(Fault::new(Code::EmptyFile, "the file is empty"));
     }
-    let head = Head { text: head, is_whole: is_whole_file };
+    let head = Head { text: head, rest };
     let (start, named) = head.start(wanted)?;
     let quoting = Dialect { delimiter: b',', quote: wanted.quote.unwrap_or(Some(b'"')), escape: wanted.escape };
     let trials = DELIMITERS.map(|delimiter| head.trial(Dialect { delimiter, ..quoting }, start, wanted.header));
@@ -129,7 +129,7 @@ pub fn later_header(
     sniffed: &Sniffed,
     mut is_header: impl FnMut(&[String]) -> bool,
 ) -> Option<LaterHeader> {
-    let head = Head { text: head, is_whole: true };
+    let head = Head { text: head, rest: Rest::Nothing };
     let mut at = sniffed.data_start;
     while at.line <= LATER_LINES {
         let (line, next) = head.line(at)?;
@@ -150,14 +150,14 @@ pub fn later_header(
 #[derive(Clone, Copy)]
 struct Head<'a> {
     text: &'a [u8],
-    is_whole: bool,
+    rest: Rest,
 }
 
 impl<'a> Head<'a> {
     /// The line at a position and the position after it.
     fn line(self, at: Position) -> Option<(&'a [u8], Position)> {
         let rest = self.text.get(usize::try_from(at.byte).ok()?..)?;
-        match line::first(rest, true) {
+        match line::first(rest, Rest::Nothing) {
             Line::Ends { len, ending } => {
                 Some((rest.get(..len)?, Position { byte: at.byte + (len + ending) as u64, line: at.line + 1 }))
             }
@@ -177,7 +177,7 @@ impl<'a> Head<'a> {
                 )
                 .hint("pass a smaller --skip-lines"));
             };
-            if !self.is_whole && next.byte >= self.text.len() as u64 {
+            if self.rest == Rest::Unread && next.byte >= self.text.len() as u64 {
                 return Err(Fault::new(
                     Code::LineTooLong,
                     format!("the {} lines that --skip-lines skips do not end within 1 MiB", wanted.skip_lines),
@@ -202,7 +202,7 @@ impl<'a> Head<'a> {
 
     /// Whether the row may go on behind the head.
     fn is_cut(self, row: &Row) -> bool {
-        !self.is_whole && row.end.byte >= self.text.len() as u64
+        self.rest == Rest::Unread && row.end.byte >= self.text.len() as u64
     }
 
     /// Reads the first row that is not blank; `false` when there is none.

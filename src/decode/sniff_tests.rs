@@ -5,11 +5,11 @@ use crate::fault::Code;
 use crate::settings::{HeaderRow, Wanted};
 
 fn found(text: &str) -> Sniffed {
-    sniff(text.as_bytes(), true, &Wanted::default()).unwrap()
+    sniff(text.as_bytes(), Rest::Nothing, &Wanted::default()).unwrap()
 }
 
 fn code(text: &[u8], wanted: &Wanted) -> Code {
-    sniff(text, true, wanted).unwrap_err().code
+    sniff(text, Rest::Nothing, wanted).unwrap_err().code
 }
 
 fn header(sniffed: &Sniffed) -> Vec<&str> {
@@ -51,7 +51,7 @@ fn without_a_header_row_the_data_decides() {
         ("05320000021\n05320000022\n", b',', 1),
         ("\n05320000021;1,5;a\n05320000022;2,5;b\n", b';', 3),
     ] {
-        let sniffed = sniff(text.as_bytes(), true, &wanted).unwrap();
+        let sniffed = sniff(text.as_bytes(), Rest::Nothing, &wanted).unwrap();
         assert_eq!((sniffed.dialect.delimiter, sniffed.width), (delimiter, width), "{text}");
         assert_eq!((sniffed.header, sniffed.data_start), (None, Position::START));
     }
@@ -65,10 +65,10 @@ fn a_sep_line_is_honoured_and_skipped() {
         assert_eq!((header(&sniffed), sniffed.first_row.line, sniffed.data_start.line), (vec!["phone", "a,b"], 2, 3));
     }
     let wanted = Wanted { delimiter: Some(b','), ..Wanted::default() };
-    let sniffed = sniff(b"sep=;\nphone,name\n", true, &wanted).unwrap();
+    let sniffed = sniff(b"sep=;\nphone,name\n", Rest::Nothing, &wanted).unwrap();
     assert_eq!((sniffed.dialect.delimiter, header(&sniffed)), (b',', vec!["phone", "name"]));
     let wanted = Wanted { skip_lines: 1, ..Wanted::default() };
-    assert_eq!(sniff(b"sep=|\nphone|name;a\n", true, &wanted).unwrap().dialect.delimiter, b'|');
+    assert_eq!(sniff(b"sep=|\nphone|name;a\n", Rest::Nothing, &wanted).unwrap().dialect.delimiter, b'|');
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn the_header_is_the_first_row_that_is_not_blank() {
     assert_eq!(header(&sniffed), ["phone", "full\nname"]);
     assert_eq!((sniffed.first_row.line, sniffed.data_start.line), (3, 5));
     let wanted = Wanted { skip_lines: 2, ..Wanted::default() };
-    let sniffed = sniff(b"title\r\rphone;name\r1;2", true, &wanted).unwrap();
+    let sniffed = sniff(b"title\r\rphone;name\r1;2", Rest::Nothing, &wanted).unwrap();
     assert_eq!((header(&sniffed), sniffed.data_start), (vec!["phone", "name"], Position { byte: 18, line: 4 }));
 }
 
@@ -92,13 +92,13 @@ fn a_head_without_a_header_is_refused_with_the_right_code() {
     assert_eq!(code(b"phone,\"name\n05320000011,a\"\n", &plain), Code::NoHeader);
     assert_eq!(code(b"phone,\xDEehir\n", &plain), Code::BadEncoding);
     let endless = vec![b'A'; HEAD_MAX];
-    assert_eq!(sniff(&endless, false, &plain).unwrap_err().code, Code::LineTooLong);
+    assert_eq!(sniff(&endless, Rest::Unread, &plain).unwrap_err().code, Code::LineTooLong);
 }
 
 #[test]
 fn a_wrong_delimiter_and_wrapped_lines_are_suspected() {
     let wanted = Wanted { delimiter: Some(b','), ..Wanted::default() };
-    let sniffed = sniff("phone;name\n05320000029;Ayşe\n".as_bytes(), true, &wanted).unwrap();
+    let sniffed = sniff("phone;name\n05320000029;Ayşe\n".as_bytes(), Rest::Nothing, &wanted).unwrap();
     assert_eq!(sniffed.suspicion, Some(Suspicion::OtherDelimiter(b';')));
     assert_eq!(header(&sniffed), ["phone;name"]);
     let wrapped = found("\"phone,name\"\n\"05320000033,Ayşe\"\n");

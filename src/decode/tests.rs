@@ -25,7 +25,7 @@ fn rows(text: &str) -> Vec<Seen> {
 fn rows_with(text: &str, dialect: Dialect, expected: Option<(usize, usize)>) -> Vec<Seen> {
     let mut decoder = Decoder::new(text.as_bytes(), dialect, Position::START);
     if let Some((width, phone)) = expected {
-        decoder.expect(width, phone);
+        decoder.watch_for(width, phone);
     }
     rows_of(&mut decoder)
 }

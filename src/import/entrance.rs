@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::holder;
+use crate::import::feed::Feed;
 use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
 use crate::job::{Grid, JobKey, LANES_MAX, ListId};
@@ -53,6 +54,7 @@ pub(crate) enum Entered {
 pub(crate) fn open_input(
     request: &Request,
     continued: Option<&JobRow>,
+    stop: &Stop,
     events: &UnboundedSender<Event>,
 ) -> Result<Opened, Fault> {
     let spool_dir = request.state_dir.join("spool");
@@ -61,7 +63,7 @@ pub(crate) fn open_input(
             let kept = continued.map(|job| spool_dir.join(format!("{}.spool", job.fingerprint.0)));
             let path = match kept.filter(|path| path.exists()) {
                 Some(path) => path,
-                None => source::spool(&mut std::io::stdin().lock(), &spool_dir)?,
+                None => source::spool(&mut Feed::start(|| Ok(std::io::stdin()), stop), &spool_dir)?,
             };
             (path.clone(), "-".to_owned(), Some(path))
         }
@@ -69,8 +71,8 @@ pub(crate) fn open_input(
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let source = absolute.to_string_lossy().into_owned();
             if source::must_spool(&absolute) {
-                let mut pipe = File::open(&absolute).map_err(|error| source::fault_of(error, &absolute))?;
-                let path = source::spool(&mut pipe, &spool_dir)?;
+                let pipe = absolute.clone();
+                let path = source::spool(&mut Feed::start(move || File::open(pipe), stop), &spool_dir)?;
                 (path.clone(), "-".to_owned(), Some(path))
             } else {
                 (absolute, source, None)
@@ -159,8 +161,10 @@ pub(crate) async fn enter(
             Admission::Replay(job) => return Ok(Entered::Replay(job)),
             Admission::TakeOver(job) => {
                 let holder = holder_of(&job);
+                let gone = job.owner.as_deref().is_some_and(|owner| holder::is_gone(&Owner::from_text(owner)));
                 if let Some(lease) = store.take_over(&job, &ask.owner, ask.lease).await? {
-                    note(format!("job {} was left by {holder}, which is gone; going on from its last commit", job.id));
+                    let why = if gone { "which is gone" } else { "whose lease ended" };
+                    note(format!("job {} was left by {holder}, {why}; going on from its last commit", job.id));
                     return Ok(Entered::Begun(lease, job));
                 }
             }
@@ -244,9 +248,6 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     let (code, message) = match stop.cause()? {
         StopCause::Interrupt => (Code::Interrupted, "stopped by SIGINT"),
         StopCause::Terminate => (Code::Terminated, "stopped by SIGTERM"),
-        StopCause::LeaseLost => {
-            (Code::LeaseLost, "another process took this import over; nothing more was written here")
-        }
         StopCause::Cancel => (Code::Cancelled, "the job was cancelled"),
         StopCause::Pause => (Code::Paused, "the job was paused"),
     };

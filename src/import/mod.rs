@@ -3,8 +3,11 @@
 //! Owns the life of one import from request to report. It does not know command lines, queues or SQL.
 //! Invariant: it can be killed at every instruction; what it reports was committed.
 
+mod course;
 mod entrance;
+mod feed;
 mod lane;
+mod opening;
 mod pass;
 mod plan;
 mod pulse;
@@ -17,21 +20,21 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::backoff::CONNECTION;
 use crate::clock::Stopwatch;
-use crate::fault::{Code, Exit, Fault};
+use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::import::entrance::Entered;
-use crate::import::pass::{PassEnd, Work};
+use crate::import::pass::Work;
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::import::tally::Tally;
 use crate::job::State;
 use crate::list::ListName;
-use crate::run::Counts;
-use crate::stop::{Stop, StopCause};
-use crate::store::{Beat, Created, JobError, JobRow, Lease, Session, Store, StoreError};
+use crate::phone::PhoneRules;
+use crate::source::check_encoding;
+use crate::stop::Stop;
+use crate::store::{Created, JobError, JobRow, Lease, Session, Store, StoreError};
 
-/// How long a database may be away before the import stops, resumable.
-const OUTAGE_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Imports. The answer is always a report; `Report::error` says why it did not end.
 ///
@@ -49,7 +52,12 @@ pub async fn import(store: &Store, request: &Request, stop: &Stop, on_event: &(d
     if let Err(fault) = outcome {
         report.error = Some(fault);
     }
-    describe(store, &mut report).await;
+    if report.error.as_ref().is_some_and(|fault| fault.code == Code::DatabaseStopped) {
+        // What cannot be asked stays untold.
+        let _ = tokio::time::timeout(FAREWELL_PATIENCE, describe(store, &mut report)).await;
+    } else {
+        describe(store, &mut report).await;
+    }
     report.elapsed = watch.worked();
     report
 }
@@ -73,6 +81,17 @@ async fn forward<T>(
     outcome
 }
 
+/// Refuses what can be seen to be wrong in a request alone, before a file or a database is touched.
+///
+/// # Errors
+/// `bad_list_name`, and `usage` for a region or a character set that does not exist.
+pub fn check(request: &Request) -> Result<(), Fault> {
+    ListName::parse(&request.list)?;
+    PhoneRules::new(request.wanted.region.as_deref(), request.wanted.phone_type)
+        .map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
+    request.wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
+}
+
 async fn run(
     store: &Store,
     request: &Request,
@@ -85,12 +104,7 @@ async fn run(
     entrance::check_list(store, &name, request.new_list).await?;
     let continued = entrance::continued(store, request.entry).await?;
 
-    // Reading a large file takes long; the runtime's other tasks go on meanwhile.
-    let (opened, settings) = tokio::task::block_in_place(|| {
-        let opened = entrance::open_input(request, continued.as_ref(), events)?;
-        let settings = entrance::settings(request, &opened, continued.as_ref())?;
-        Ok::<_, Fault>((opened, settings))
-    })?;
+    let (opened, settings) = opening::open(request, continued, stop, events).await?;
     report.settings = Some(settings.clone());
     report.warnings.extend(opened.survey.warnings.iter().cloned());
 
@@ -147,6 +161,7 @@ async fn hold(
     events: &UnboundedSender<Event>,
     report: &mut Report,
 ) -> Result<(), Fault> {
+    let claimed = Stopwatch::start();
     let writers = request.writers.unwrap_or(job.grid.lanes).clamp(1, job.grid.lanes);
     let session = store.session(lease, &job.payload.settings, writers).await.map_err(StoreError::into_fault_midway)?;
     let session = Arc::new(session);
@@ -158,9 +173,8 @@ async fn hold(
     report.resumed_rows = before.rows;
     report.counts = before;
 
-    let pulse = tokio::spawn(pulse::beat_until_stopped(session.clone(), tally.clone(), stop.clone()));
-    let work = Work {
-        session: session.clone(),
+    let mut work = Work {
+        session,
         tally: tally.clone(),
         survey,
         settings: job.payload.settings.clone(),
@@ -171,8 +185,7 @@ async fn hold(
         budget: request.max_rejects,
         stop: stop.clone(),
     };
-    let outcome = work_to_the_end(&work).await;
-    pulse.abort();
+    let outcome = course::to_the_end(store, &mut work, claimed).await;
     report.counts = tally.counts();
     report.this_run_rows = report.counts.rows.saturating_sub(before.rows);
     let outcome = match outcome {
@@ -181,71 +194,10 @@ async fn hold(
             report.this_run_rows = counts.rows.saturating_sub(before.rows);
             Ok(())
         }
-        Err(fault) => Err(leave(&session, fault).await),
+        Err(fault) => Err(leave(&work.session, fault).await),
     };
-    session.close().await;
+    work.session.close().await;
     outcome
-}
-
-/// Passes until the job is done, in spite of servers that go away and come back.
-async fn work_to_the_end(work: &Work) -> Result<Counts, Fault> {
-    let mut failures = 0;
-    let mut away: Option<Stopwatch> = None;
-    let mut rows = work.tally.counts().rows;
-    loop {
-        let error = match work.pass().await {
-            PassEnd::Fault(fault) => return Err(fault),
-            PassEnd::Stopped => return Err(stopped(&work.stop)),
-            PassEnd::Input(end) => match finish(&work.session, end).await {
-                Ok(counts) => return Ok(counts),
-                Err(error) => error,
-            },
-            PassEnd::Store(error) => error,
-        };
-        if work.stop.cause() == Some(StopCause::LeaseLost) {
-            return Err(stopped(&work.stop));
-        }
-        if !error.is_reconnectable() {
-            return Err(error.into_fault_midway());
-        }
-        if let Some(fault) = entrance::stop_fault(&work.stop) {
-            return Err(fault);
-        }
-        // Whatever was committed in between shows that the database is there.
-        if work.tally.counts().rows > rows {
-            rows = work.tally.counts().rows;
-            failures = 0;
-            away = None;
-        }
-        failures += 1;
-        let since = away.get_or_insert_with(Stopwatch::start);
-        if since.worked() >= OUTAGE_PATIENCE {
-            return Err(error.into_fault_midway());
-        }
-        tracing::warn!(job = work.session.lease().job.0, failures, %error, "reading the positions again");
-        work.tally.note(format!("{error}; going on from the last commit"));
-        tokio::time::sleep(CONNECTION.delay(failures, fastrand::f64())).await;
-        // Nothing is read again for a job that somebody else has by now.
-        if let Ok(Beat::Lost) = work.session.beat(&work.tally.counts()).await {
-            work.stop.request(StopCause::LeaseLost);
-            return Err(stopped(&work.stop));
-        }
-    }
-}
-
-fn stopped(stop: &Stop) -> Fault {
-    entrance::stop_fault(stop).unwrap_or_else(|| Fault::new(Code::Internal, "stopped without a cause"))
-}
-
-/// Finishes, and finds out what became of it when the answer was lost.
-async fn finish(session: &Session, end: crate::position::Position) -> Result<Counts, StoreError> {
-    match session.finish(end).await {
-        Err(error @ (StoreError::Gone(_) | StoreError::LeaseLost)) => match session.was_finished().await {
-            Ok(true) => session.committed().await,
-            _ => Err(error),
-        },
-        outcome => outcome,
-    }
 }
 
 /// Gives the job up in the state that the fault leaves it in. Returns the fault to report.
@@ -264,7 +216,7 @@ async fn leave(session: &Session, fault: Fault) -> Fault {
         Code::Interrupted | Code::Terminated | Code::Paused => None,
         code => Some(JobError { code: code.as_str().to_owned(), message: fault.message.clone() }),
     };
-    match tokio::time::timeout(Duration::from_secs(10), session.leave(next, error.as_ref())).await {
+    match tokio::time::timeout(FAREWELL_PATIENCE, session.leave(next, error.as_ref())).await {
         Ok(Ok(())) => fault,
         Ok(Err(StoreError::LeaseLost)) => superseded_or_lost(session, fault).await,
         // The lease ends by itself; the next run takes the job over at once, because this process is gone.
@@ -282,9 +234,6 @@ async fn superseded_or_lost(session: &Session, fault: Fault) -> Fault {
             Code::Superseded,
             "a newer import of this file name replaced this one; nothing more was written here",
         ),
-        _ if fault.code == Code::LeaseLost => {
-            Fault::new(Code::LeaseLost, "another process took this import over; nothing more was written here")
-        }
         _ => fault,
     }
 }

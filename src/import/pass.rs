@@ -1,8 +1,8 @@
 //! One pass over what is left of an input: read the positions, read from the smallest, commit to the end.
 //!
 //! Owns starting and ending the reader and the lanes together. It does not know leases or reports.
-//! Invariant: when a pass ends, nothing of it runs any more, and everything in memory is forgotten; the next
-//! pass begins from the stored positions (rule 2).
+//! Invariant: when a pass ends or is dropped, no lane of it runs any more, and everything in memory is
+//! forgotten; the next pass begins from the stored positions (rule 2).
 
 use std::sync::Arc;
 

@@ -5,9 +5,10 @@
 
 use std::io::Read;
 
-use crate::decode::{HEAD_MAX, Sniffed, Suspicion, later_header, sniff};
+use crate::decode::{HEAD_MAX, Rest, Sniffed, Suspicion, later_header, sniff};
 use crate::fault::{Code, Fault};
 use crate::mapping::{names_a_phone, resolve};
+use crate::normalise::Normaliser;
 use crate::settings::{HeaderRow, Settings, Wanted, visible};
 use crate::source::{Survey, fault_of};
 
@@ -15,15 +16,15 @@ use crate::source::{Survey, fault_of};
 pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
     let head = read_head(survey)?;
     // One byte more was asked for than is looked at, so a full head has something behind it.
-    let is_whole = head.len() <= HEAD_MAX;
+    let rest = if head.len() <= HEAD_MAX { Rest::Nothing } else { Rest::Unread };
     let text = head.get(..HEAD_MAX.min(head.len())).unwrap_or_default();
-    let sniffed = sniff(text, is_whole, wanted)?;
+    let sniffed = sniff(text, rest, wanted)?;
     let header = match &sniffed.header {
         Some(header) => header.clone(),
         None => (1..=sniffed.width).map(|n| format!("#{n}")).collect(),
     };
     let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, wanted))?;
-    Ok(Settings {
+    let settings = Settings {
         dialect: sniffed.dialect,
         encoding: survey.encoding.clone(),
         header_row: wanted.header,
@@ -36,7 +37,10 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         max_name_length: wanted.max_name_length,
         blank: wanted.blank,
         short_rows: wanted.short_rows,
-    })
+    };
+    // Settings under which no row can be read must not become a job.
+    Normaliser::new(&settings)?;
+    Ok(settings)
 }
 
 fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {

@@ -71,7 +71,7 @@ impl Reader {
         let start = self.lanes.values().min().copied().unwrap_or(self.settings.data_start);
         let text = self.survey.open_at(start.byte)?;
         let mut decoder = Decoder::new(text, self.settings.dialect, start);
-        decoder.expect(self.settings.columns.width, self.settings.columns.phone);
+        decoder.watch_for(self.settings.columns.width, self.settings.columns.phone);
         let normaliser = Normaliser::new(&self.settings)?;
         let mut batcher = Batcher::new(self.grid, start);
         let mut seen = Seen { rows: self.committed.rows, rejected: self.committed.rejected };

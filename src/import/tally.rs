@@ -26,6 +26,7 @@ struct Figures {
     resumed_rows: u64,
     resumed_line: Option<u64>,
     lanes: BTreeMap<u16, Position>,
+    parts: u64,
 }
 
 impl Tally {
@@ -61,6 +62,7 @@ impl Tally {
         {
             let mut figures = self.figures();
             figures.counts += counts;
+            figures.parts += 1;
             figures.lanes.insert(lane, to);
         }
         self.tell();
@@ -68,6 +70,11 @@ impl Tally {
 
     pub(crate) fn counts(&self) -> Counts {
         self.figures().counts
+    }
+
+    /// How many parts this run has committed; never less than before, whatever a crashed server lost.
+    pub(crate) fn parts(&self) -> u64 {
+        self.figures().parts
     }
 
     /// Something to say at once.

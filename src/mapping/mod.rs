@@ -16,9 +16,9 @@ mod tests;
 use std::collections::BTreeSet;
 
 use unicode_normalization::UnicodeNormalization;
-use unicode_normalization::char::is_combining_mark;
 
 use crate::fault::{Code, Fault};
+use crate::header::fold_header;
 use crate::settings::{ColumnRef, Columns, Field, HeaderRow, Wanted, is_invisible, trim, visible};
 use names::{NAME, NAME_OR_FIRST, PHONE, PHONE_QUALIFIED, REGION, SURNAME, phone_rank};
 
@@ -33,26 +33,6 @@ const LISTED: usize = 30;
 
 /// How alike two headers must be to be offered instead, from 0 to 1 (Jaro-Winkler).
 const ALIKE: f64 = 0.85;
-
-/// A header for comparison: case, accents, dashes, underscores, punctuation, white space and invisible
-/// marks off; İ, I, ı and i are one letter, and so are σ and ς.
-///
-/// A header of punctuation only folds to itself in lower case. Folding twice changes nothing.
-pub fn fold_header(header: &str) -> String {
-    let plain: String = header
-        .nfkd()
-        .flat_map(|c| if c == 'ı' { 'i' } else { c }.to_lowercase())
-        .nfkd()
-        .filter(|c| !is_combining_mark(*c) && !is_invisible(*c))
-        .map(|c| match c {
-            'ı' => 'i',
-            'ς' => 'σ',
-            c => c,
-        })
-        .collect();
-    let word: String = plain.chars().filter(|c| c.is_alphanumeric()).collect();
-    if word.is_empty() { plain.chars().filter(|c| !c.is_whitespace()).collect() } else { word }
-}
 
 /// Whether a row looks like a header with a phone column.
 pub fn names_a_phone(header: &[String]) -> bool {

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::fault::{Code, Fault};
-use crate::mapping::fold_header;
+use crate::header::fold_header;
 use crate::phone::PhoneRules;
 use crate::recipient::Recipient;
 use crate::reject::{Reason, Refusal, Reject};
@@ -60,7 +60,7 @@ impl Normaliser {
     /// `usage` when the settings name a region for which there are no number rules.
     pub fn new(settings: &Settings) -> Result<Self, Fault> {
         let rules = PhoneRules::new(settings.region.as_deref(), settings.phone_type)
-            .map_err(|message| Fault::new(Code::Usage, message).hint("pass a two-letter code: --region TR"))?;
+            .map_err(|message| Fault::new(Code::Usage, message).hint(crate::fault::REGION_HINT))?;
         let columns = settings.columns.clone();
         let own = columns.reject_reason.map_or(columns.width, |at| at.saturating_sub(2));
         let present = settings.header_row == HeaderRow::Present;

@@ -244,7 +244,9 @@ fn scientific(text: &str) -> Option<Result<Number, Refusal>> {
     if mantissa.starts_with('-') {
         return Some(Err(super::scan::negative()));
     }
-    Some(Ok(Number::exact(plus, whole.bytes().chain(kept.bytes()))))
+    let mut number = Number::exact(whole.bytes().chain(kept.bytes()));
+    number.plus = plus;
+    Some(Ok(number))
 }
 
 /// The whole part of a number that a spreadsheet or a database wrote with decimals (`905320000016.0`).

@@ -79,9 +79,7 @@ impl PhoneRules {
     pub fn new(region: Option<&str>, phone_type: PhoneType) -> Result<Self, String> {
         let region = match region {
             None => None,
-            Some(text) => Some(region::region(text).ok_or_else(|| {
-                format!("there is no region '{text}'; write its two-letter code, for example TR or GR")
-            })?),
+            Some(text) => Some(region::region(text).ok_or_else(|| format!("there is no region '{text}'"))?),
         };
         Ok(Self { region, phone_type })
     }

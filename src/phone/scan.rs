@@ -77,10 +77,9 @@ impl Number {
         Self { text, kept: 0, total: 0, plus: false, cuts: [0; 16], cut: 0, doubt: None }
     }
 
-    /// A number of these ASCII digits.
-    pub(super) fn exact(plus: bool, digits: impl Iterator<Item = u8>) -> Self {
+    /// A number of these ASCII digits, without a plus.
+    pub(super) fn exact(digits: impl Iterator<Item = u8>) -> Self {
         let mut number = Self::new();
-        number.plus = plus;
         digits.for_each(|digit| number.push(digit));
         number
     }

@@ -143,6 +143,11 @@ pub(super) fn name(encoding: &'static Encoding) -> String {
     encoding.name().to_ascii_lowercase()
 }
 
+/// Whether a user's label names a character set; else the fault that says what would.
+pub fn check_encoding(label: &str) -> Result<(), Fault> {
+    by_label(label).map(drop)
+}
+
 /// The character set that a user's label names.
 fn by_label(label: &str) -> Result<&'static Encoding, Fault> {
     let known = match label.trim().to_ascii_lowercase().as_str() {

@@ -28,6 +28,7 @@ use gzip::Gunzip;
 use transcode::Transcoder;
 use verified::{BLOCK, Blocks, Verified};
 
+pub use charset::check_encoding;
 pub use spool::{must_spool, spool};
 pub use survey::survey;
 

@@ -76,6 +76,6 @@ fn unwritable(dir: &Path, error: &io::Error) -> Fault {
             Fault::new(Code::DiskFull, format!("no room in '{shown}' for a copy of the input"))
                 .hint("free some space, or import from a file instead of a pipe")
         }
-        _ => Fault::new(Code::UnwritableFile, format!("the input cannot be copied into '{shown}': {error}")),
+        _ => Fault::new(Code::UnwritableFile, format!("the input cannot be copied into '{shown}': {}", error.kind())),
     }
 }

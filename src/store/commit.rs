@@ -158,12 +158,14 @@ impl Session {
     /// Commits a part, whole or not at all.
     ///
     /// `PositionMoved`: the lane stands elsewhere, or the key is taken; read the positions again. `LeaseLost`:
-    /// somebody else holds the job; write nothing more. After `Gone` it is unknown whether it was committed:
+    /// somebody else holds the job; write nothing more. After `Gone` or `Silent` it is unknown whether it was committed:
     /// the positions tell. The commit may be relaxed (rule 15): a crashed server may lose it whole.
     pub async fn commit(&self, part: &PartWrite) -> Result<Written, StoreError> {
         match &self.pool {
             Pool::Sqlite(db) => commit_part!(self, &self.pool, db, sqlite::BEGIN, part),
-            Pool::Postgres(db) => commit_part!(self, &self.pool, db, postgres::BEGIN_PART, part),
+            Pool::Postgres(db) => {
+                self.answered(async { commit_part!(self, &self.pool, db, postgres::BEGIN_PART, part) }).await
+            }
         }
     }
 }

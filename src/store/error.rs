@@ -41,6 +41,8 @@ pub enum StoreError {
     Busy(sqlx::Error),
     /// The connection or the server is gone.
     Gone(sqlx::Error),
+    /// The server did not answer in time: the line may be dead without having been closed.
+    Silent,
     /// The server refuses user, password or database.
     Refused(sqlx::Error),
     /// The database cannot be written.
@@ -77,14 +79,18 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
+/// What is said when nothing came back.
+const SILENT: &str = "the database did not answer in time";
+
 /// Classes of SQLSTATE (PostgreSQL, appendix A).
 fn classify_postgres(code: &str, error: sqlx::Error) -> StoreError {
     match code {
         "40001" | "40P01" | "55P03" => StoreError::Retry(error),
         "53100" => StoreError::DiskFull(error),
         "25006" => StoreError::ReadOnly(error),
-        "3D000" => StoreError::NotFound("the server has no database of that name".to_owned()),
-        "42501" => StoreError::Refused(error),
+        "3D000" => StoreError::NotFound(plain(&error)),
+        // A role that may not enter a schema does not see the tables in it.
+        "42501" | "42P01" | "3F000" => StoreError::Refused(error),
         // Administrator shutdown, crash recovery, starting up, idle-in-transaction timeout, too many clients.
         "57P01" | "57P02" | "57P03" | "25P03" | "53300" => StoreError::Gone(error),
         _ if code.starts_with("08") => StoreError::Gone(error),
@@ -93,11 +99,19 @@ fn classify_postgres(code: &str, error: sqlx::Error) -> StoreError {
     }
 }
 
-/// Primary result codes of SQLite (the low byte of the extended code).
+/// `SQLITE_IOERR_SHMSIZE`: the index of the write-ahead log cannot grow, as on a full disk.
+const IOERR_SHMSIZE: i32 = 4874;
+
+/// Result codes of SQLite: a few extended ones, else the primary one (the low byte).
 fn classify_sqlite(code: &str, error: sqlx::Error) -> StoreError {
-    match code.parse::<i32>().map(|extended| extended & 0xff) {
+    let extended = code.parse::<i32>();
+    if extended == Ok(IOERR_SHMSIZE) {
+        return StoreError::DiskFull(error);
+    }
+    match extended.map(|extended| extended & 0xff) {
         Ok(5 | 6) => StoreError::Busy(error),
-        Ok(8) => StoreError::ReadOnly(error),
+        // Not permitted, read-only, cannot be opened (a write-ahead log in a folder that cannot be written).
+        Ok(3 | 8 | 14) => StoreError::ReadOnly(error),
         Ok(13) => StoreError::DiskFull(error),
         Ok(26) => StoreError::Foreign("the file is no SQLite database".to_owned()),
         _ => StoreError::Other(error),
@@ -107,7 +121,7 @@ fn classify_sqlite(code: &str, error: sqlx::Error) -> StoreError {
 impl StoreError {
     /// Whether the work may go on after connecting again and reading the positions again.
     pub fn is_reconnectable(&self) -> bool {
-        matches!(self, Self::Gone(_) | Self::PositionMoved | Self::Retry(_) | Self::Busy(_))
+        matches!(self, Self::Gone(_) | Self::Silent | Self::PositionMoved | Self::Retry(_) | Self::Busy(_))
     }
 
     /// The same error as it reads when the work has already begun: a server that goes away in mid-work
@@ -115,6 +129,7 @@ impl StoreError {
     pub fn into_fault_midway(self) -> Fault {
         match self {
             Self::Gone(error) => Fault::new(Code::DatabaseStopped, plain(&error)),
+            Self::Silent => Fault::new(Code::DatabaseStopped, SILENT),
             other => other.into(),
         }
     }
@@ -139,6 +154,7 @@ impl From<StoreError> for Fault {
             StoreError::Foreign(what) => Self::new(Code::ForeignDatabase, what),
             StoreError::Retry(error) | StoreError::Busy(error) => Self::new(Code::DatabaseBusy, plain(&error)),
             StoreError::Gone(error) => Self::new(Code::DatabaseUnreachable, plain(&error)),
+            StoreError::Silent => Self::new(Code::DatabaseUnreachable, SILENT),
             StoreError::Refused(error) => Self::new(Code::DatabaseRefused, plain(&error)),
             StoreError::ReadOnly(error) => Self::new(Code::DatabaseReadOnly, plain(&error)),
             StoreError::DiskFull(error) => Self::new(Code::DiskFull, plain(&error)),
@@ -156,6 +172,7 @@ impl std::fmt::Display for StoreError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::LeaseLost => f.write_str("another process holds the job now"),
+            Self::Silent => f.write_str(SILENT),
             Self::PositionMoved => f.write_str("the lane's position moved"),
             Self::State { job, state, verb } => write!(f, "job {job} is {state}, so it cannot be {verb}"),
             Self::UnknownJob(job) => write!(f, "there is no job '{job}'"),
@@ -186,7 +203,7 @@ fn plain(error: &sqlx::Error) -> String {
             }
         }
         sqlx::Error::Io(error) => format!("the connection to the database failed: {error}"),
-        sqlx::Error::PoolTimedOut => "the database did not answer in time".to_owned(),
+        sqlx::Error::PoolTimedOut => SILENT.to_owned(),
         sqlx::Error::PoolClosed | sqlx::Error::WorkerCrashed => "the connection to the database is closed".to_owned(),
         sqlx::Error::Protocol(_) => "the connection to the database broke in the middle of an answer".to_owned(),
         sqlx::Error::Tls(error) => format!("TLS with the database server failed: {error}"),
@@ -238,5 +255,7 @@ mod tests {
         let gone = StoreError::from(sqlx::Error::PoolTimedOut);
         assert!(gone.is_reconnectable());
         assert_eq!(gone.into_fault_midway().code, Code::DatabaseStopped);
+        assert!(StoreError::Silent.is_reconnectable());
+        assert_eq!(StoreError::Silent.into_fault_midway().code, Code::DatabaseStopped);
     }
 }

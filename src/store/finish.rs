@@ -38,11 +38,11 @@ impl Session {
     /// Finishes the job: every lane must stand at `end`, and the counts become its result.
     ///
     /// `PositionMoved`: some lane does not stand there (a crashed server lost confirmed parts). After `Gone`
-    /// ask `was_finished`.
+    /// or `Silent` ask for a heartbeat: where the job is not held any more, ask `was_finished`.
     pub async fn finish(&self, end: Position) -> Result<Counts, StoreError> {
         // What was committed under NORMAL becomes durable with this commit.
         self.sqlite_durability(FULL).await?;
-        let outcome = self.try_finish(end).await;
+        let outcome = self.answered(self.try_finish(end)).await;
         self.sqlite_durability(NORMAL).await?;
         outcome
     }
@@ -91,14 +91,18 @@ impl Session {
     /// Whether this very session finished the job, asked after its COMMIT went unanswered.
     pub async fn was_finished(&self) -> Result<bool, StoreError> {
         let lease = &self.lease;
-        let outcome: Option<Option<String>> = on!(&self.pool, |db| {
-            sqlx::query_scalar(ATTEMPT_OUTCOME)
-                .bind(lease.job.0)
-                .bind(lease.fence.0)
-                .bind(&lease.owner)
-                .fetch_optional(db)
-                .await?
-        });
+        let asked = async {
+            let outcome: Option<Option<String>> = on!(&self.pool, |db| {
+                sqlx::query_scalar(ATTEMPT_OUTCOME)
+                    .bind(lease.job.0)
+                    .bind(lease.fence.0)
+                    .bind(&lease.owner)
+                    .fetch_optional(db)
+                    .await?
+            });
+            Ok(outcome)
+        };
+        let outcome = self.answered(asked).await?;
         Ok(outcome.flatten().as_deref() == Some(State::Done.as_str()))
     }
 

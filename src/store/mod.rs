@@ -25,6 +25,8 @@ mod steer;
 mod target;
 mod timestamp;
 
+use std::time::Duration;
+
 use sqlx::{PgPool, SqlitePool};
 
 pub use admit::{Admission, Ask, Replay};
@@ -46,6 +48,9 @@ pub struct Store {
     options: Options,
     pool: Pool,
 }
+
+/// How long closing a server's connections may take.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The pool of one engine.
 #[derive(Debug, Clone)]
@@ -105,6 +110,10 @@ impl Store {
 
     /// Closes every connection; on SQLite this also folds the write-ahead log into the file.
     pub async fn close(&self) {
-        on!(&self.pool, |db| db.close().await);
+        match &self.pool {
+            Pool::Sqlite(db) => db.close().await,
+            // A line that died silently would not let go; the process's end closes it.
+            Pool::Postgres(db) => drop(tokio::time::timeout(CLOSE_PATIENCE, db.close()).await),
+        }
     }
 }

@@ -122,6 +122,7 @@ impl Store {
         let Kind::Postgres(connect) = &target.0 else {
             return Err(StoreError::Corrupt("a file was to be connected as a server".to_owned()));
         };
+        postgres::knock(connect, options.connect_timeout).await?;
         let most = options.max_connections.unwrap_or(4);
         let pool = postgres::connect(connect, "enlist", most, COMMAND_PATIENCE, options.connect_timeout).await?;
         Ok(Self { target: target.clone(), options: options.clone(), pool: Pool::Postgres(pool) })

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgConnection, PgPool};
 
 use crate::job::{Fence, JobId};
 use crate::store::StoreError;
@@ -47,6 +47,22 @@ pub(crate) async fn connect(
         .connect_with(named)
         .await?;
     Ok(pool)
+}
+
+/// Connects once, so that a server that is not there is known at once: a pool tries again until its time is over.
+///
+/// A server that is full or still starts is left to the pool, which waits for it.
+pub(crate) async fn knock(options: &PgConnectOptions, connect_timeout: Duration) -> Result<(), StoreError> {
+    match tokio::time::timeout(connect_timeout, PgConnection::connect_with(options)).await {
+        Ok(Ok(connection)) => {
+            // Whatever the goodbye meets, the server was there.
+            let _ = connection.close().await;
+            Ok(())
+        }
+        Ok(Err(sqlx::Error::Database(error))) if matches!(error.code().as_deref(), Some("57P03" | "53300")) => Ok(()),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_) => Err(StoreError::Gone(sqlx::Error::PoolTimedOut)),
+    }
 }
 
 /// The name under which a holder's sessions can be found.

@@ -16,7 +16,7 @@ use crate::run::Counts;
 use crate::settings::{Blank, Settings};
 use crate::store::admit::as_i64;
 use crate::store::target::Kind;
-use crate::store::{Pool, Store, StoreError, now, on, postgres};
+use crate::store::{CLOSE_PATIENCE, Pool, Store, StoreError, now, on, postgres};
 
 /// The right to work on a job, until somebody else gets it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +95,14 @@ impl Merge {
     }
 }
 
+/// How long an exchange with a server may take at least before the line counts as dead. No timeout of the
+/// server helps a client that it cannot reach, and TCP alone waits for about 15 minutes (tcp(7), tcp_retries2).
+const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many heartbeat connections there may be: one works, and one that is stuck keeps neither the next beat
+/// nor the one after it from being sent.
+const BEAT_CONNECTIONS: u32 = 3;
+
 const LANES: &str = "SELECT lane, byte, line FROM job_lanes WHERE job_id = $1 ORDER BY lane";
 
 const STATE: &str = "SELECT state FROM jobs WHERE id = $1";
@@ -106,8 +114,23 @@ const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
 impl Store {
     /// Opens the connections of a job in hand: `writers` for rows and one for heartbeats.
     pub async fn session(&self, lease: Lease, settings: &Settings, writers: u16) -> Result<Session, StoreError> {
-        let merge = Merge::new(settings);
-        let (pool, beats) = match (&self.target.0, &self.pool) {
+        let (pool, beats) = self.session_pools(&lease, writers).await?;
+        Ok(Session { lease, pool, beats, merge: Merge::new(settings) })
+    }
+
+    /// The same job in hand on new connections, after the old ones failed. Holds no lease by itself: ask with a
+    /// heartbeat first.
+    ///
+    /// On PostgreSQL the old connections' sessions are ended: the server may not know yet that their line is
+    /// dead, and one of them may stand in a transaction that locks a lane (rule 16).
+    pub async fn session_again(&self, old: &Session, writers: u16) -> Result<Session, StoreError> {
+        let (pool, beats) = self.session_pools(&old.lease, writers).await?;
+        Ok(Session { lease: old.lease.clone(), pool, beats, merge: old.merge.clone() })
+    }
+
+    /// Connections for rows and for heartbeats. Sessions that bear the same name are ended.
+    async fn session_pools(&self, lease: &Lease, writers: u16) -> Result<(Pool, Pool), StoreError> {
+        Ok(match (&self.target.0, &self.pool) {
             (Kind::Postgres(options), _) => {
                 let name = postgres::session_name(lease.job, lease.fence);
                 // Below the lease, so that no wait outlives the right to wait (rule 16).
@@ -116,12 +139,13 @@ impl Store {
                     self.options.max_connections.map_or(u32::from(writers), |most| most.clamp(1, u32::from(writers)));
                 let timeout = self.options.connect_timeout;
                 let rows = postgres::connect(options, &name, most, patience, timeout).await?;
-                let beats = postgres::connect(options, &name, 1, patience, timeout.min(patience)).await?;
+                postgres::end_sessions(&rows, lease.job, lease.fence).await?;
+                let beats =
+                    postgres::connect(options, &name, BEAT_CONNECTIONS, patience, timeout.min(patience)).await?;
                 (Pool::Postgres(rows), Pool::Postgres(beats))
             }
             (_, pool) => (pool.clone(), pool.clone()),
-        };
-        Ok(Session { lease, pool, beats, merge })
+        })
     }
 }
 
@@ -131,10 +155,28 @@ impl Session {
         &self.lease
     }
 
+    /// Bounds an exchange with a server by the lease, or by `ANSWER_PATIENCE` where that is longer: `Silent`
+    /// when it took longer. What became of it is then unknown. A file has no line that could die.
+    pub(crate) async fn answered<T>(
+        &self,
+        exchange: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match &self.pool {
+            Pool::Sqlite(_) => exchange.await,
+            Pool::Postgres(_) => tokio::time::timeout(self.lease.duration.max(ANSWER_PATIENCE), exchange)
+                .await
+                .unwrap_or(Err(StoreError::Silent)),
+        }
+    }
+
     /// Where each lane stands, by lane number.
     pub async fn lanes(&self) -> Result<BTreeMap<u16, Position>, StoreError> {
-        let rows: Vec<(i64, i64, i64)> =
-            on!(&self.pool, |db| sqlx::query_as(LANES).bind(self.lease.job.0).fetch_all(db).await?);
+        let asked = async {
+            let rows: Vec<(i64, i64, i64)> =
+                on!(&self.pool, |db| sqlx::query_as(LANES).bind(self.lease.job.0).fetch_all(db).await?);
+            Ok(rows)
+        };
+        let rows = self.answered(asked).await?;
         rows.into_iter()
             .map(|(lane, byte, line)| {
                 let corrupt = |_| StoreError::Corrupt(format!("lane {lane} of job {} is impossible", self.lease.job));
@@ -174,24 +216,33 @@ impl Session {
 
     /// The state that the job is in now, whoever holds it.
     pub async fn state(&self) -> Result<Option<State>, StoreError> {
-        let word: Option<String> =
-            on!(&self.pool, |db| sqlx::query_scalar(STATE).bind(self.lease.job.0).fetch_optional(db).await?);
+        let asked = async {
+            let word: Option<String> =
+                on!(&self.pool, |db| sqlx::query_scalar(STATE).bind(self.lease.job.0).fetch_optional(db).await?);
+            Ok(word)
+        };
+        let word = self.answered(asked).await?;
         Ok(word.as_deref().and_then(State::from_word))
     }
 
     /// What the job has committed so far, in this session and in those before.
     pub async fn committed(&self) -> Result<Counts, StoreError> {
-        on!(&self.pool, |db| {
-            let mut connection = db.acquire().await?;
-            crate::store::job_row::sum_results!(&mut *connection, self.lease.job)
-        })
+        let asked = async {
+            on!(&self.pool, |db| {
+                let mut connection = db.acquire().await?;
+                crate::store::job_row::sum_results!(&mut *connection, self.lease.job)
+            })
+        };
+        self.answered(asked).await
     }
 
     /// Closes the session's own connections. On SQLite they are the store's.
     pub async fn close(&self) {
         if let (Pool::Postgres(rows), Pool::Postgres(beats)) = (&self.pool, &self.beats) {
-            rows.close().await;
-            beats.close().await;
+            let closing = async { tokio::join!(rows.close(), beats.close()) };
+            if tokio::time::timeout(CLOSE_PATIENCE, closing).await.is_err() {
+                tracing::debug!(job = self.lease.job.0, "a connection does not close");
+            }
         }
     }
 }

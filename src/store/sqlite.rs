@@ -9,8 +9,8 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, SqlitePool};
 
 use crate::clock::Stopwatch;
 use crate::store::StoreError;
@@ -47,6 +47,8 @@ pub(crate) async fn connect(options: &SqliteConnectOptions) -> Result<SqlitePool
         .max_lifetime(None)
         // A queue of parts waits for the one connection; the lease watches over the time.
         .acquire_timeout(Duration::from_secs(600))
+        // A full disk rolls a transaction back by itself; the driver goes on counting it and could begin no other.
+        .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
         .connect_with(options)
         .await?;
     Ok(pool)

@@ -35,7 +35,7 @@ pub struct Target(pub(crate) Kind);
 
 #[derive(Clone)]
 pub(crate) enum Kind {
-    Sqlite { path: PathBuf, options: SqliteConnectOptions },
+    Sqlite { path: PathBuf, options: Box<SqliteConnectOptions> },
     Postgres(Box<PgConnectOptions>),
 }
 
@@ -57,7 +57,7 @@ impl Target {
             if path.as_os_str().is_empty() {
                 return Err(unusable("the database URL 'sqlite:' names no file", "write sqlite:PATH"));
             }
-            return Ok(Self(Kind::Sqlite { path, options }));
+            return Ok(Self(Kind::Sqlite { path, options: Box::new(options) }));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             let options = PgConnectOptions::from_str(url).map_err(|_| {
@@ -78,7 +78,7 @@ impl Target {
     /// The SQLite database in a file.
     pub fn sqlite(path: &Path) -> Self {
         let options = SqliteConnectOptions::new().filename(path);
-        Self(Kind::Sqlite { path: path.to_path_buf(), options })
+        Self(Kind::Sqlite { path: path.to_path_buf(), options: Box::new(options) })
     }
 
     /// Which engine it needs.

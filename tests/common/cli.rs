@@ -217,6 +217,16 @@ impl Running {
         false
     }
 
+    /// `kill -9` without reaping it: the process stays as a zombie until this value goes.
+    pub(crate) fn kill9_unreaped(&self) {
+        self.signal(Signal::KILL);
+        let stat = format!("/proc/{}/stat", self.pid());
+        wait_for("the killed child is a zombie", Duration::from_secs(10), || {
+            let text = std::fs::read_to_string(&stat).ok()?;
+            text.rsplit_once(')')?.1.trim_start().starts_with('Z').then_some(())
+        });
+    }
+
     /// SIGSTOP: frozen until `cont`.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);

@@ -35,10 +35,15 @@ struct Script {
 impl Server {
     /// Makes a new database cluster and starts it.
     pub(crate) fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// The same with further lines of `postgresql.conf`.
+    pub(crate) fn start_with(settings: &str) -> Self {
         let bin = binaries();
         for _ in 0..5 {
             let port = free_port();
-            let server = Self::with_port(&bin, port);
+            let server = Self::with_port(&bin, port, settings);
             // Another process may have taken the port in the meantime.
             if server.order("start") {
                 let setup = format!("CREATE ROLE {} SUPERUSER LOGIN PASSWORD '{}'", GUARDED.0, GUARDED.1);
@@ -49,12 +54,12 @@ impl Server {
         panic!("PostgreSQL from {} did not start on any of five free ports", bin.display());
     }
 
-    fn with_port(bin: &Path, port: u16) -> Self {
+    fn with_port(bin: &Path, port: u16, settings: &str) -> Self {
         let mut command = unprivileged("sh");
         let mut child = command
             .args(["-c", include_str!("server.sh"), "server.sh"])
             .arg(bin)
-            .arg(port.to_string())
+            .args([&port.to_string(), settings])
             .current_dir("/tmp")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,8 +1,8 @@
 # A throwaway PostgreSQL that ends with the process that started it: orders come in on standard input, one
 # a line, and when that pipe closes, however the other side died, the server stops and its folder goes.
-# usage: server.sh BIN PORT
+# usage: server.sh BIN PORT [SETTINGS]   (SETTINGS: further lines of postgresql.conf)
 set -u
-bin=$1 port=$2
+bin=$1 port=$2 settings=${3-}
 dir=$(mktemp -d /tmp/enlist-pg.XXXXXX) || exit 1
 log=$dir/log
 control() { "$bin/pg_ctl" -D "$dir/data" -w -t 60 "$@" </dev/null >>"$log" 2>&1; }
@@ -23,6 +23,7 @@ fsync = off
 synchronous_commit = on
 password_encryption = 'scram-sha-256'
 log_line_prefix = '%m [%p] %a '
+$settings
 CONF
   cat >data/pg_hba.conf <<HBA
 host  all guarded 127.0.0.1/32 scram-sha-256
