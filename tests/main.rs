@@ -8,6 +8,8 @@ mod common;
 
 #[cfg(feature = "failpoints")]
 mod at_once;
+#[cfg(feature = "failpoints")]
+mod between;
 mod case;
 mod cases;
 mod check;

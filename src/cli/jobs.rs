@@ -10,6 +10,7 @@ use crate::cli::text::{Align, bytes, counted, head, pairs, table, tail, thousand
 use crate::cli::values::{self, JobRef};
 use crate::clock::Timestamp;
 use crate::fault::{Code, Exit, Fault};
+use crate::holder;
 use crate::import::report::ReasonCount;
 use crate::job::{JobId, State};
 use crate::nearest::nearest;
@@ -72,13 +73,20 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     let row = match &args.action {
         None => return list(context, &store, args).await,
         Some(Action::Show(which)) => return show(context, &store, which.job).await,
-        Some(Action::Cancel(which)) => store.cancel_job(find_id(&store, which.job).await?).await?,
-        Some(Action::Pause(which)) => store.pause_job(find_id(&store, which.job).await?).await?,
+        Some(Action::Cancel(which)) => store.cancel_job(rescued(&store, which.job).await?).await?,
+        Some(Action::Pause(which)) => store.pause_job(rescued(&store, which.job).await?).await?,
         Some(Action::Resume(which)) => store.resume_job(find_id(&store, which.job).await?).await?,
         Some(Action::Retry(which)) => store.retry_job(find_id(&store, which.job).await?).await?,
     };
     let asked = if row.state == State::Running { ", and stops after the batch in hand" } else { "" };
     context.answer(Exit::Done, &JobBody::of(&row), &format!("job {} is {}{asked}\n", row.id, row.state))
+}
+
+/// The number that was meant; a job whose holder is gone is taken from it, for it would answer no request.
+async fn rescued(store: &Store, job: JobRef) -> Result<JobId, Fault> {
+    let id = find_id(store, job).await?;
+    store.rescue_job(id, &holder::is_gone).await?;
+    Ok(id)
 }
 
 /// The number that was meant.

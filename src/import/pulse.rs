@@ -12,6 +12,9 @@ use crate::import::tally::Tally;
 use crate::stop::{Stop, StopCause};
 use crate::store::{Beat, Session, StoreError};
 
+/// The longest time between two beats: whoever cancels or pauses a job is seen no later.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// Why the heart does not beat any more.
 #[derive(Debug)]
 pub(crate) enum PulseEnd {
@@ -68,9 +71,9 @@ fn left(lease: Duration, renewed: Stopwatch) -> Duration {
     lease.saturating_sub(renewed.elapsed())
 }
 
-/// A third of the lease, a fifth less at most: many holders do not beat at once, and two beats can fail.
+/// A third of the lease or less, a fifth less at most: many holders do not beat at once, and two beats can fail.
 fn interval(lease: Duration, chance: f64) -> Duration {
-    (lease / 3).mul_f64(1.0 - 0.2 * chance.clamp(0.0, 1.0))
+    (lease / 3).min(LOOK).mul_f64(1.0 - 0.2 * chance.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -79,10 +82,11 @@ mod tests {
 
     #[test]
     fn two_beats_can_fail_before_the_lease_ends() {
-        let lease = Duration::from_secs(30);
-        for chance in [0.0, 0.5, 1.0] {
+        for (seconds, chance) in [(1, 0.0), (3, 0.5), (6, 1.0), (30, 0.0), (30, 1.0)] {
+            let lease = Duration::from_secs(seconds);
             let interval = interval(lease, chance);
-            assert!(interval * 3 <= lease && interval * 4 > lease, "{interval:?}");
+            assert!(interval * 3 <= lease && interval <= LOOK, "{interval:?}");
+            assert!(interval * 4 > lease.min(LOOK), "{interval:?}");
         }
     }
 }

@@ -104,9 +104,10 @@ const SUPERSEDE: &str = "UPDATE jobs
     SET state = 'superseded', owner = NULL, lease_until = NULL, finished_at = $3
     WHERE id = $1 AND fence = $2 AND state IN ('queued', 'running', 'paused', 'interrupted')";
 
+/// Whoever asked to cancel meant the holder that is gone; running the import again means to go on.
 const TAKE_OVER: &str = "UPDATE jobs
     SET fence = fence + 1, owner = $4, lease_until = $5, rescues = rescues + 1,
-        attempts = attempts + CASE WHEN direct THEN 0 ELSE 1 END
+        attempts = attempts + CASE WHEN direct THEN 0 ELSE 1 END, cancel_requested_at = NULL
     WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
     RETURNING fence";
 
@@ -264,30 +265,34 @@ impl Store {
 
 impl Ask {
     fn sees(&self, job: &JobRow, now: Timestamp, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Known {
-        let hold = match (job.state, &job.owner, job.lease_until) {
-            (State::Running, Some(owner), Some(until)) => {
-                if until < now {
-                    Hold::Expired
-                } else if is_gone(&Owner::from_text(owner)) {
-                    Hold::Dead
-                } else {
-                    Hold::Live
-                }
-            }
-            _ => Hold::Free,
-        };
         Known {
             id: job.id,
             key: job.key.clone(),
             generation: job.generation,
             state: job.state,
-            hold,
+            hold: hold_of(job, now, is_gone),
             same_input: job.fingerprint == self.fingerprint,
             same_source: job.payload.source == self.payload.source && self.payload.source != "-",
             same_rules: job.rules_version == RULES_VERSION,
             replayable: false,
             pruned: job.keys_pruned_at.is_some(),
         }
+    }
+}
+
+/// How a job is held at `now`, by the database's clock.
+pub(crate) fn hold_of(job: &JobRow, now: Timestamp, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Hold {
+    match (job.state, &job.owner, job.lease_until) {
+        (State::Running, Some(owner), Some(until)) => {
+            if until < now {
+                Hold::Expired
+            } else if is_gone(&Owner::from_text(owner)) {
+                Hold::Dead
+            } else {
+                Hold::Live
+            }
+        }
+        _ => Hold::Free,
     }
 }
 

@@ -3,9 +3,13 @@
 //! Owns the changes that a person asks for. A running job is only asked; its holder answers at the next
 //! batch's end. Invariant: each change is an edge of `job::TRANSITIONS`, made by compare-and-set.
 
+use crate::admission::Hold;
 use crate::job::JobId;
+use crate::owner::Owner;
+use crate::store::admit::hold_of;
+use crate::store::attempt::CLOSE_ATTEMPTS;
 use crate::store::job_row::JobRow;
-use crate::store::{Store, StoreError, now, on};
+use crate::store::{Pool, Store, StoreError, now, on, postgres};
 
 const CANCEL: &str = "UPDATE jobs SET state = 'cancelled', finished_at = $2
     WHERE id = $1 AND state IN ('queued', 'paused', 'interrupted')";
@@ -21,7 +25,37 @@ const RESUME: &str = "UPDATE jobs SET state = CASE WHEN direct THEN 'interrupted
 const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, finished_at = NULL, error = NULL
     WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct";
 
+const RESCUE: &str = "UPDATE jobs
+    SET state = CASE WHEN direct THEN 'interrupted' ELSE 'queued' END, owner = NULL, lease_until = NULL,
+        fence = fence + 1, rescues = rescues + 1, attempts = attempts + CASE WHEN direct THEN 0 ELSE 1 END
+    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
+
 impl Store {
+    /// Takes a running job from a holder that is gone, so that nobody waits for that holder to answer.
+    ///
+    /// `is_gone` says whether a holder's process is provably gone; an expired lease counts as well. Returns
+    /// whether the job was rescued: it is `interrupted` then, or `queued` if workers do it.
+    pub async fn rescue_job(&self, id: JobId, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Result<bool, StoreError> {
+        let Some(job) = self.job(id).await? else { return Err(StoreError::UnknownJob(id)) };
+        let now = on!(&self.pool, |db| now!(&self.pool, db));
+        if !matches!(hold_of(&job, now, is_gone), Hold::Expired | Hold::Dead) {
+            return Ok(false);
+        }
+        if let Pool::Postgres(db) = &self.pool {
+            postgres::end_sessions(db, job.id, job.fence).await?;
+        }
+        on!(&self.pool, |db, begin| {
+            let mut tx = db.begin_with(begin).await?;
+            let rescue = sqlx::query(RESCUE).bind(id.0).bind(job.fence.0).bind(job.owner.as_deref());
+            let rescued = rescue.execute(&mut *tx).await?.rows_affected() == 1;
+            if rescued {
+                sqlx::query(CLOSE_ATTEMPTS).bind(id.0).bind(now).bind("rescued").execute(&mut *tx).await?;
+            }
+            tx.commit().await?;
+            Ok(rescued)
+        })
+    }
+
     /// Cancels a job; a running one is asked to stop at the next batch's end.
     pub async fn cancel_job(&self, id: JobId) -> Result<JobRow, StoreError> {
         self.steer(id, &[CANCEL, ASK_CANCEL], "cancelled").await

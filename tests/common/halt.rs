@@ -18,8 +18,17 @@ pub(crate) struct Halted(Running);
 impl Halted {
     /// Starts `import`, which must have one writer, and freezes it after its `parts`th commit of `rows` rows in all.
     pub(crate) fn after(import: Enlist, db: &Db, parts: u32, rows: i64) -> Self {
+        Self::with(import, db, parts, rows, "")
+    }
+
+    /// The same; afterwards it works slowly, so that there is something left to be stopped.
+    pub(crate) fn and_slow(import: Enlist, db: &Db, parts: u32, rows: i64) -> Self {
+        Self::with(import, db, parts, rows, "->sleep(20)")
+    }
+
+    fn with(import: Enlist, db: &Db, parts: u32, rows: i64, then: &str) -> Self {
         let before = db.committed_rows();
-        let point = format!("import::after_commit={}*off->1*sleep({LINGER})", parts - 1);
+        let point = format!("import::after_commit={}*off->1*sleep({LINGER}){then}", parts - 1);
         let mut running = import.failpoint(&point).spawn();
         wait_until("the part before the halt is committed", DEADLINE, || {
             assert!(!running.ended(), "it ended before it could be halted: {}", running.stderr_so_far());
