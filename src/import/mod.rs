@@ -164,7 +164,7 @@ async fn hold(
     report: &mut Report,
 ) -> Result<(), Fault> {
     let claimed = Stopwatch::start();
-    let writers = request.writers.unwrap_or(job.grid.lanes).clamp(1, job.grid.lanes);
+    let writers = store.writers_up_to(request.writers.unwrap_or(job.grid.lanes)).clamp(1, job.grid.lanes);
     let session = store.session(lease, &job.payload.settings, writers).await.map_err(StoreError::into_fault_midway)?;
     let session = Arc::new(session);
     let tally = Arc::new(Tally::new(events.clone(), survey.text_bytes));

@@ -115,6 +115,12 @@ const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
     RETURNING cancel_requested_at, pause_requested_at";
 
 impl Store {
+    /// How many of `writers` can write at once: a part must not wait for a connection that never comes free.
+    pub fn writers_up_to(&self, writers: u16) -> u16 {
+        let most = self.options.max_connections.and_then(|most| u16::try_from(most).ok());
+        most.map_or(writers, |most| writers.min(most.max(1)))
+    }
+
     /// Opens the connections of a job in hand: `writers` for rows and one for heartbeats.
     pub async fn session(&self, lease: Lease, settings: &Settings, writers: u16) -> Result<Session, StoreError> {
         let (pool, beats) = self.session_pools(&lease, writers).await?;
