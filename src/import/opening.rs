@@ -12,6 +12,7 @@ use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
 use crate::import::report::{Event, Request};
 use crate::settings::Settings;
+use crate::source::SpoolFolder;
 use crate::stop::Stop;
 use crate::store::JobRow;
 
@@ -25,12 +26,13 @@ const TIDY: Duration = Duration::from_secs(1);
 pub(crate) async fn open(
     request: &Request,
     continued: Option<JobRow>,
+    spools: SpoolFolder,
     stop: &Stop,
     events: &UnboundedSender<Event>,
 ) -> Result<(Opened, Settings), Fault> {
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
     let mut reading = tokio::task::spawn_blocking(move || {
-        let opened = open_input(&request, continued.as_ref(), &stopping, &events)?;
+        let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
         let settings = settings(&request, &opened, continued.as_ref())?;
         Ok((opened, settings))
     });
