@@ -4,7 +4,6 @@
 //! created, not even the list, before the input was read once and understood.
 
 use std::fs::File;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -20,7 +19,7 @@ use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::owner::Owner;
 use crate::settings::Settings;
-use crate::source::{self, Survey};
+use crate::source::{self, Spool, SpoolFolder, Survey};
 use crate::stop::Stop;
 use crate::store::{Admission, Ask, Created, Engine, JobRow, Lease, Payload, Store, StoreError};
 
@@ -39,7 +38,7 @@ pub(crate) struct Opened {
     /// What `jobs.payload.source` says.
     pub(crate) source: String,
     /// The spool file, when the input cannot be read twice.
-    pub(crate) spool: Option<PathBuf>,
+    pub(crate) spool: Option<Spool>,
 }
 
 /// What the import was let in for.
@@ -54,26 +53,26 @@ pub(crate) enum Entered {
 pub(crate) fn open_input(
     request: &Request,
     continued: Option<&JobRow>,
+    spools: &SpoolFolder,
     stop: &Stop,
     events: &UnboundedSender<Event>,
 ) -> Result<Opened, Fault> {
-    let spool_dir = request.state_dir.join("spool");
     let (path, source, spool) = match &request.input {
         Input::Stdin => {
-            let kept = continued.map(|job| spool_dir.join(format!("{}.spool", job.fingerprint.0)));
-            let path = match kept.filter(|path| path.exists()) {
-                Some(path) => path,
-                None => source::spool(&mut Feed::start(|| Ok(std::io::stdin()), stop), &spool_dir)?,
+            let kept = continued.and_then(|job| Spool::find(spools, &job.fingerprint));
+            let spool = match kept {
+                Some(spool) => spool,
+                None => Spool::fill(&mut Feed::start(|| Ok(std::io::stdin()), stop), spools)?,
             };
-            (path.clone(), "-".to_owned(), Some(path))
+            (spool.path().to_owned(), "-".to_owned(), Some(spool))
         }
         Input::Path(path) => {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let source = absolute.to_string_lossy().into_owned();
             if source::must_spool(&absolute) {
-                let pipe = absolute;
-                let path = source::spool(&mut Feed::start(move || File::open(pipe), stop), &spool_dir)?;
-                (path.clone(), "-".to_owned(), Some(path))
+                let pipe = absolute.clone();
+                let spool = Spool::fill(&mut Feed::start(move || File::open(pipe), stop), spools)?;
+                (spool.path().to_owned(), "-".to_owned(), Some(spool))
             } else {
                 (absolute, source, None)
             }

@@ -31,6 +31,7 @@ use crate::job::State;
 use crate::list::ListName;
 use crate::phone::PhoneRules;
 use crate::source::check_encoding;
+use crate::source::{Spool, SpoolFolder};
 use crate::stop::Stop;
 use crate::store::{Created, JobError, JobRow, Lease, Session, Store, StoreError};
 
@@ -105,7 +106,8 @@ async fn run(
     entrance::check_list(store, &name, request.new_list).await?;
     let continued = entrance::continued(store, request.entry).await?;
 
-    let (opened, settings, preview) = opening::open(request, continued, stop, events).await?;
+    let spools = SpoolFolder::new(request.state_dir.join("spool"), &store.place(), name.as_str());
+    let (mut opened, settings, preview) = opening::open(request, continued, spools, stop, events).await?;
     report.preview = preview;
     report.settings = Some(settings.clone());
     report.warnings.extend(opened.survey.warnings.iter().cloned());
@@ -118,7 +120,7 @@ async fn run(
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {
             replay(report, &job);
-            remove_spool(opened.spool.as_deref());
+            opened.spool.map(Spool::discard);
             return Ok(());
         }
     };
@@ -126,10 +128,12 @@ async fn run(
     report.settings = Some(job.payload.settings.clone());
     report.warnings.extend(entrance::grid_warnings(request, job.grid));
 
-    let spool = opened.spool.clone();
+    // Whatever happens from here on, the job needs its input until it is done.
+    let mut spool = opened.spool.take();
+    spool.iter_mut().for_each(Spool::keep);
     let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
     if outcome.is_ok() {
-        remove_spool(spool.as_deref());
+        spool.map(Spool::discard);
     }
     outcome
 }
@@ -141,14 +145,6 @@ fn replay(report: &mut Report, job: &JobRow) {
     report.settings = Some(job.payload.settings.clone());
     report.counts = job.result.unwrap_or_default();
     report.resumed_rows = report.counts.rows;
-}
-
-fn remove_spool(spool: Option<&std::path::Path>) {
-    if let Some(path) = spool
-        && let Err(error) = std::fs::remove_file(path)
-    {
-        tracing::warn!(path = %path.display(), %error, "the spool file stays behind");
-    }
 }
 
 /// Works under a lease, and gives it up properly whatever happens.

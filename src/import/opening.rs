@@ -16,7 +16,7 @@ use crate::import::report::{Event, PreviewRow, Request};
 use crate::normalise::Normaliser;
 use crate::row::Row;
 use crate::settings::Settings;
-use crate::source::{Survey, fault_of};
+use crate::source::{SpoolFolder, Survey, fault_of};
 use crate::stop::Stop;
 use crate::store::JobRow;
 
@@ -30,12 +30,13 @@ const TIDY: Duration = Duration::from_secs(1);
 pub(crate) async fn open(
     request: &Request,
     continued: Option<JobRow>,
+    spools: SpoolFolder,
     stop: &Stop,
     events: &UnboundedSender<Event>,
 ) -> Result<(Opened, Settings, Vec<PreviewRow>), Fault> {
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
     let mut reading = tokio::task::spawn_blocking(move || {
-        let opened = open_input(&request, continued.as_ref(), &stopping, &events)?;
+        let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
         let settings = settings(&request, &opened, continued.as_ref())?;
         let preview = preview(&opened.survey, &settings, request.preview)?;
         Ok((opened, settings, preview))

@@ -29,7 +29,7 @@ use transcode::Transcoder;
 use verified::{BLOCK, Blocks, Verified};
 
 pub use charset::check_encoding;
-pub use spool::{must_spool, spool};
+pub use spool::{Spool, SpoolFolder, must_spool};
 pub use survey::survey;
 
 /// How the bytes of the file are packed.

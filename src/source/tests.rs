@@ -291,20 +291,54 @@ fn a_file_that_changes_while_it_is_open_ends_as_changed() {
 fn a_spool_is_private_whole_and_named_by_its_content() {
     let folder = Folder::new();
     let dir = folder.0.path().join("state/spool");
+    let spools = SpoolFolder::new(dir.clone(), "db", "list");
     let content = long_text();
-    let path = spool(&mut &content[..], &dir).unwrap();
-    assert_eq!(path, dir.join(format!("{}.spool", blake3::hash(&content).to_hex())));
-    assert_eq!(spool(&mut &content[..], &dir).unwrap(), path);
+    let mut spool = Spool::fill(&mut &content[..], &spools).unwrap();
+    spool.keep();
+    let path = spool.path().to_owned();
+    let name = path.file_name().unwrap().to_string_lossy().into_owned();
+    assert!(name.starts_with(&*blake3::hash(&content).to_hex()), "{name}");
+    assert_eq!(Spool::fill(&mut &content[..], &spools).unwrap().path(), path);
     assert!(fs::read(&path).unwrap() == content);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        assert_eq!((mode(&dir), mode(&path)), (0o700, 0o600));
-    }
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&dir), mode(&path)), (0o700, 0o600));
     assert_eq!(survey(&path, None, None, &mut |_, _| {}).unwrap().text_bytes, Some(content.len() as u64));
-    assert_eq!(spool(&mut &b"x"[..], &path).unwrap_err().code, Code::UnwritableFile);
+    let under_a_file = SpoolFolder::new(path.clone(), "db", "list");
+    assert_eq!(Spool::fill(&mut &b"x"[..], &under_a_file).unwrap_err().code, Code::UnwritableFile);
     assert!(must_spool(Path::new("/dev/fd/63")) && must_spool(Path::new("/dev/null")));
     assert!(!must_spool(&path) && !must_spool(&dir));
+}
+
+#[test]
+fn a_spool_goes_when_nobody_needs_it_and_not_before() {
+    let folder = Folder::new();
+    let dir = folder.0.path().join("spool");
+    let [one, two] = ["one", "two"].map(|list| SpoolFolder::new(dir.clone(), "db", list));
+    let fingerprint = Fingerprint(blake3::hash(b"x").to_hex().to_string());
+    let fill = |spools: &SpoolFolder| Spool::fill(&mut &b"x"[..], spools).unwrap();
+    let count = || fs::read_dir(&dir).unwrap().count();
+    // One that no job ever needed.
+    drop(fill(&one));
+    assert_eq!(count(), 0);
+    // The same input for two lists.
+    let mut first = fill(&one);
+    first.keep();
+    drop(first);
+    fill(&two).discard();
+    assert!(Spool::find(&two, &fingerprint).is_none());
+    // Another process uses it while this one is done with it, and the other way round.
+    let found = Spool::find(&one, &fingerprint).unwrap();
+    let again = fill(&one);
+    found.discard();
+    assert_eq!(count(), 1);
+    drop(again);
+    assert_eq!(count(), 1, "it was there before");
+    Spool::find(&one, &fingerprint).unwrap().discard();
+    assert_eq!(count(), 0);
+    // What a killed process left half-written.
+    fs::write(dir.join(".spool-killed"), b"half").unwrap();
+    fill(&one).discard();
+    assert_eq!(count(), 0);
 }

@@ -107,6 +107,11 @@ impl Store {
         self.target.engine()
     }
 
+    /// The database by a name that is the same from every folder, without a password.
+    pub fn place(&self) -> String {
+        self.target.place()
+    }
+
     /// The database, without a password.
     pub fn target(&self) -> &Target {
         &self.target

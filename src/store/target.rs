@@ -81,6 +81,16 @@ impl Target {
         Self(Kind::Sqlite { path: path.to_path_buf(), options: Box::new(options) })
     }
 
+    /// The database by a name that is the same from every folder, without a password.
+    pub fn place(&self) -> String {
+        match &self.0 {
+            Kind::Sqlite { path, .. } => std::fs::canonicalize(path)
+                .or_else(|_| std::path::absolute(path))
+                .map_or_else(|_| self.to_string(), |path| path.to_string_lossy().into_owned()),
+            Kind::Postgres(_) => self.to_string(),
+        }
+    }
+
     /// Which engine it needs.
     pub fn engine(&self) -> Engine {
         match self.0 {

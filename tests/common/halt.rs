@@ -7,7 +7,7 @@ use super::engine::Db;
 use super::wait::wait_until;
 
 /// How long the import lingers after a commit: time enough to freeze it there.
-const LINGER: &str = "4000";
+const LINGER: &str = "3000";
 
 /// How long anything here may take.
 const DEADLINE: Duration = Duration::from_secs(120);
