@@ -13,8 +13,12 @@ mod between;
 mod case;
 mod cases;
 mod crash;
+#[cfg(feature = "failpoints")]
+mod file_changes;
 mod harness;
 mod lanes;
+#[cfg(feature = "failpoints")]
+mod opening;
 mod outage;
 mod samples;
 mod store;
