@@ -146,6 +146,9 @@ codes! {
     TooManyRejects "too_many_rejects" Stopped
         "more rows were refused than --max-rejects allows"
         "look at the reasons with 'enlist rejects ID', then run again with a higher --max-rejects to go on";
+    TooManyChanges "too_many_changes" Stopped
+        "the file would rename more of the people it knows than --max-changes allows; often one column was sorted alone"
+        "compare a few rows with the list; pass --max-changes 100% when the names are right";
     UnknownList "unknown_list" Usage
         "there is no list of that name"
         "check the spelling, or pass --create-list to create it";

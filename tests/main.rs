@@ -1,5 +1,6 @@
 //! Every test that runs the real binary or the real databases, in one program so that it links once.
 
+#![cfg_attr(not(feature = "failpoints"), allow(unused, reason = "tests that need a crash point are compiled out"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "a toolbox: not every tool is in use at every moment")]
@@ -12,14 +13,18 @@ mod at_once;
 mod between;
 mod case;
 mod cases;
+mod check;
+mod cli;
 mod crash;
 #[cfg(feature = "failpoints")]
 mod file_changes;
 mod harness;
 mod lanes;
+mod memory;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+mod refusals;
 mod samples;
 mod store;
 mod tidy;

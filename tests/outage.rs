@@ -22,6 +22,7 @@ const PART: &str = "SET LOCAL synchronous_commit = off";
 /// What only the finishing transaction says.
 const FINISH: &str = "SET state = 'done'";
 /// What only a heartbeat says.
+#[cfg(feature = "failpoints")]
 const HEARTBEAT: &str = "UPDATE jobs SET lease_until";
 
 /// `import` of `input.csv` in `home`.

@@ -60,11 +60,13 @@ fn parts_of_the_first_holder(db: &Db) -> i64 {
     if db.committed_rows() == 0 { 0 } else { db.number(sum).unwrap_or(0) }
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until `parts` parts are committed.
 fn wait_for_parts(db: &Db, parts: i64) {
     wait_until("enough parts are committed", Duration::from_secs(60), || parts_of_the_first_holder(db) >= parts);
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until a session of an import has stood still inside its transaction for a while.
 fn wait_for_an_idle_transaction(db: &Db) {
     let idle = "SELECT CAST(count(*) AS BIGINT) FROM pg_stat_activity \
@@ -73,6 +75,7 @@ fn wait_for_an_idle_transaction(db: &Db) {
     wait_until("a transaction stands still", Duration::from_secs(60), || db.number(idle) >= Some(1));
 }
 
+#[cfg(feature = "failpoints")]
 /// Whether somebody holds the SQLite file in a write transaction.
 fn is_write_locked(db: &Db) -> bool {
     use sqlx::{Connection, Executor};
@@ -88,6 +91,7 @@ fn is_write_locked(db: &Db) -> bool {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(probe)
 }
 
+#[cfg(feature = "failpoints")]
 /// Waits until the SQLite file has been held without a pause for a while.
 fn wait_for_a_standing_write_lock(db: &Db) {
     wait_for_parts(db, 1);
@@ -173,7 +177,6 @@ fn woken_in_the_middle(engine: Engine, writers: u16) {
     let frozen = import(&home, &db, writers).failpoint(slowly).spawn();
     wait_for_parts(&db, 3);
     frozen.stop();
-    let committed = parts_of_the_first_holder(&db);
     let successor = import(&home, &db, writers).arg("--wait=60s").failpoint(slowly).spawn();
     let (sqlite, postgres) = (
         "SELECT count(*) FROM job_runs WHERE fence = 2",
@@ -181,6 +184,7 @@ fn woken_in_the_middle(engine: Engine, writers: u16) {
     );
     let of_the_second = if engine == Engine::Sqlite { sqlite } else { postgres };
     wait_until("the successor commits", Duration::from_secs(60), || db.number(of_the_second) >= Some(2));
+    let committed = parts_of_the_first_holder(&db);
     frozen.cont();
     let zombie = frozen.wait(Duration::from_secs(30));
     let state = db.texts("SELECT state FROM jobs");
@@ -240,15 +244,20 @@ mod stopped_between_the_fence_check_and_commit_it_is_ended_and_writes_nothing_mo
     }
 }
 
-/// The server stands in the middle of a message of its client: no timeout of its own ends that.
-fn stopped_while_sending(writers: u16) {
+/// Rows of 3 kB: a batch of 50 is a statement of 150 kB.
+fn wide_rows() -> String {
     let wide = "x".repeat(3_000);
     let widen = |(row, line)| if row == 0 { format!("{line},note\n") } else { format!("{line},{wide}\n") };
-    let csv: String = data::clean(600, 33).lines().enumerate().map(widen).collect();
+    data::clean(600, 33).lines().enumerate().map(widen).collect()
+}
+
+/// The server stands in the middle of a message of its client, which is stopped.
+fn stopped_while_sending(writers: u16) {
+    let csv = wide_rows();
     let expected = undisturbed(Engine::Postgres, &csv, writers);
     let (home, db) = (home_with(&csv), Db::fresh(Engine::Postgres));
     let proxy = Proxy::to_server_of(&db.url);
-    // A batch of 50 wide rows is a statement of 150 kB, or four of about a quarter; each lane sends one at a time.
+    // A batch is one statement or four of about a quarter; each lane sends one at a time.
     proxy.stall_in_message_of(15_000, usize::from(writers) + 2);
     let first = import(&home, &db.via(proxy.url(&db.url)), writers).spawn();
     proxy.wait_for_stall(1);
@@ -267,6 +276,26 @@ mod stopped_while_sending_rows_it_is_ended_and_writes_nothing_more {
     fn with_four_writers() {
         super::stopped_while_sending(4);
     }
+}
+
+/// A proxy or a pooler can keep a dead client's session open in the middle of a transaction.
+#[test]
+fn a_killed_holder_whose_session_lives_on_is_taken_over_without_waiting_for_a_timeout() {
+    let csv = wide_rows();
+    let expected = undisturbed(Engine::Postgres, &csv, 1);
+    let (home, db) = (home_with(&csv), Db::fresh(Engine::Postgres));
+    let proxy = Proxy::to_server_of(&db.url);
+    proxy.stall_in_message_of(15_000, 4);
+    let mut holder = patient_import(&home, &db.via(proxy.url(&db.url)), 1).spawn();
+    proxy.wait_for_stall(1);
+    assert!(holder.kill9(), "it ended by itself");
+    let started = Instant::now();
+    let output = patient_import(&home, &db, 1).run();
+    let took = started.elapsed();
+    assert_finished(&output);
+    // The session's own timeouts are a third of the lease of 30 s.
+    assert!(took < Duration::from_secs(8), "it took {took:?}: {}", output.told());
+    Snapshot::take(&home, &db, LIST, &output).assert_same(&expected, "after a session that lived on");
 }
 
 #[cfg(feature = "failpoints")]
@@ -327,6 +356,20 @@ both! {
         assert_eq!(refused.error().as_deref(), Some("held"), "{}", refused.told());
         assert!(holder.kill9(), "it was stopped, so it cannot have ended");
         take_over_at_once(&home, &db, &expected, "after SIGKILL");
+    }
+
+    fn a_holder_whose_job_was_taken_but_not_moved_on_is_refused_by_its_fence(db: Db) {
+        let home = home_with(&data::messy(1_500, 38));
+        // Nobody ends its sessions and its lanes stand where it thinks: only the fence says no.
+        let holder = holder_in_mid_import(&home, &db);
+        holder.stop();
+        db.execute("UPDATE jobs SET fence = fence + 1, owner = 'somebody else'");
+        let committed = parts_of_the_first_holder(&db);
+        holder.cont();
+        let output = holder.wait(Duration::from_secs(30)).expect(4);
+        assert_eq!(output.error().as_deref(), Some("lease_lost"), "{}", output.told());
+        assert_eq!(parts_of_the_first_holder(&db), committed, "{}", output.told());
+        assert_eq!(db.texts("SELECT owner FROM jobs"), [Some("somebody else".to_owned())], "it left a job that is not its own");
     }
 
     fn a_killed_holder_that_nobody_has_reaped_counts_as_dead(db: Db) {

@@ -93,7 +93,7 @@ impl Args {
     fn start_log(&self, context: &Context) {
         let level = match (self.quiet, self.verbose) {
             (true, _) => "error",
-            (false, 0) => "warn",
+            (false, 0) => "warn,sqlx=error",
             (false, 1) => "info,enlist=debug,sqlx=warn",
             (false, _) => "debug,enlist=trace,sqlx=info",
         };

@@ -38,10 +38,10 @@ Run the same command again after a crash, a kill or a reboot: it goes on where i
 A file that was imported before is not read again; --again does.")]
 pub(crate) struct Args {
     /// The file, or - for standard input; gzip is unpacked
-    file: PathBuf,
+    pub(crate) file: PathBuf,
     /// The list to import into
     #[arg(long, value_name = "NAME")]
-    list: String,
+    pub(crate) list: String,
     /// Create the list when there is none of that name
     #[arg(long)]
     create_list: bool,
@@ -86,10 +86,13 @@ pub(crate) struct Args {
     newer_by: Option<ColumnRef>,
     /// Rejects that are acceptable: a number of rows or a share; more stop the import
     #[arg(long, value_name = "N|P%", value_parser = values::budget, help_heading = REJECTS)]
-    max_rejects: Option<Budget>,
+    pub(crate) max_rejects: Option<Budget>,
+    /// Known people that may get another name, of a hundred; more stop the import [default: 50%]
+    #[arg(long, value_name = "P%", value_parser = values::percent, help_heading = REJECTS)]
+    max_changes: Option<f64>,
     /// Write the refused rows to this file when the run ends
     #[arg(long, value_name = "FILE", help_heading = REJECTS)]
-    rejects: Option<PathBuf>,
+    pub(crate) rejects: Option<PathBuf>,
     /// Rows of a batch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = RUN)]
     batch_size: Option<u32>,
@@ -157,7 +160,7 @@ words!(BlankWord => Blank {
 
 impl Args {
     /// The request, apart from which job to continue.
-    fn request(&self, context: &Context) -> Result<Request, Fault> {
+    pub(crate) fn request(&self, context: &Context) -> Result<Request, Fault> {
         let config = &context.config;
         let wanted = self.wanted(config.region.as_ref())?;
         let state_dir = context.variables.folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("enlist"));
@@ -169,6 +172,8 @@ impl Args {
             batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
             writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
             max_rejects: self.max_rejects,
+            max_changes: self.max_changes,
+            preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
             lease: self.lease.or(config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE),
@@ -215,7 +220,7 @@ impl Args {
     }
 
     /// What is wrong with `--rejects`, before anything is read or written.
-    fn check_rejects(&self) -> Result<(), Fault> {
+    pub(crate) fn check_rejects(&self) -> Result<(), Fault> {
         let Some(path) = &self.rejects else { return Ok(()) };
         if path.as_os_str() == "-" {
             let message = "--rejects takes a file, and '-' is none";
@@ -332,68 +337,4 @@ fn blame(report: &mut Report, fault: Fault) {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::Parser;
-
-    use super::*;
-
-    #[derive(Debug, Parser)]
-    struct Line {
-        #[command(flatten)]
-        args: Args,
-    }
-
-    fn args(line: &[&str]) -> Args {
-        Line::parse_from(["import", "a.csv", "--list", "x"].iter().chain(line)).args
-    }
-
-    #[test]
-    fn options_become_what_is_wanted() {
-        let line = ["--region", "tr", "--map", "phone=#2", "--quote", "none", "--type", "mobile", "--delimiter", "-"];
-        let wanted = args(&line).wanted(None).unwrap();
-        assert_eq!(wanted.region.as_deref(), Some("TR"));
-        assert_eq!(wanted.map, [(Field::Phone, ColumnRef::Number(2))]);
-        assert_eq!(wanted.quote, Some(None));
-        assert_eq!(wanted.phone_type, PhoneType::Mobile);
-        assert_eq!(wanted.delimiter, Some(b'-'));
-        assert_eq!(wanted.short_rows, ShortRows::Reject);
-        assert_eq!(args(&["--wait"]).wait, Some(Wait::Forever));
-        assert_eq!(args(&["--wait=10m"]).wait, Some(Wait::Until(Duration::from_secs(600))));
-        assert_eq!(args(&["--max-rejects", "2%"]).max_rejects, Some(Budget::Percent(2.0)));
-    }
-
-    #[test]
-    fn the_region_of_the_configuration_counts_unless_one_is_given_and_is_named() {
-        let config = Valued::new("GR".to_owned(), Origin::File("/etc/enlist/enlist.toml".into()));
-        let wanted = args(&[]).wanted(Some(&config)).unwrap();
-        assert_eq!(wanted.region.as_deref(), Some("GR"));
-        assert_eq!(wanted.origins.get("region").map(String::as_str), Some("/etc/enlist/enlist.toml"));
-        let wanted = args(&["--region", "TR"]).wanted(Some(&config)).unwrap();
-        assert_eq!((wanted.region.as_deref(), wanted.origins.len()), (Some("TR"), 0));
-    }
-
-    #[test]
-    fn signs_that_cannot_be_told_apart_are_refused() {
-        assert!(args(&["--delimiter", "'", "--quote", "'"]).wanted(None).is_err());
-        assert!(args(&["--delimiter", "\""]).wanted(None).is_err());
-        assert!(args(&["--delimiter", "pipe", "--escape", "|"]).wanted(None).is_err());
-        assert_eq!(args(&["--escape", "\""]).wanted(None).unwrap().escape, None);
-        assert_eq!(args(&["--escape", "backslash"]).wanted(None).unwrap().escape, Some(b'\\'));
-    }
-
-    #[test]
-    fn a_reject_file_never_lands_on_the_input() {
-        let folder = tempfile::tempdir().unwrap();
-        let (input, hard) = (folder.path().join("in.csv"), folder.path().join("hard.csv"));
-        std::fs::write(&input, "phone\n").unwrap();
-        std::fs::hard_link(&input, &hard).unwrap();
-        let mut args = args(&[]);
-        args.file = input;
-        args.rejects = Some(hard);
-        assert_eq!(args.check_rejects().unwrap_err().code, Code::RejectsIsInput);
-        args.rejects = Some(folder.path().join("out.csv"));
-        assert!(args.check_rejects().is_ok());
-        args.rejects = Some(folder.path().join("none/out.csv"));
-        assert_eq!(args.check_rejects().unwrap_err().code, Code::UnwritableFile);
-    }
-}
+mod tests;

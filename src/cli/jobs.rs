@@ -145,7 +145,7 @@ fn jobs_table(rows: &[JobRow]) -> String {
                 row.id.to_string(),
                 row.state.to_string(),
                 head(&row.list_name, 12),
-                row.result.map_or_else(|| "-".to_owned(), |counts| thousands(counts.rows)),
+                row.result.or(row.progress).map_or_else(|| "-".to_owned(), |counts| thousands(counts.rows)),
                 row.created_at.to_string(),
                 tail(file, 16),
             ]

@@ -4,6 +4,7 @@
 //! is anything printed, and every way out of `run` is an `Exit`.
 
 mod answer;
+mod check;
 mod completions;
 mod config;
 mod database;
@@ -68,6 +69,8 @@ struct Cli {
 enum Command {
     /// Import a file into a list, or go on with an import that was interrupted
     Import(Box<import::Args>),
+    /// Read the whole file and say what an import would do, without writing anything
+    Check(Box<check::Args>),
     /// Write the recipients of a list out
     Export(export::Args),
     /// Show the lists, or create one
@@ -118,6 +121,7 @@ pub async fn run(args: Vec<OsString>) -> Exit {
 async fn dispatch(context: &Context, command: Command) -> Exit {
     let ended = match command {
         Command::Import(args) => Ok(import::run(context, &args).await),
+        Command::Check(args) => Ok(check::run(context, &args).await),
         Command::Export(args) => export::run(context, &args).await,
         Command::Lists(args) => lists::run(context, &args).await,
         Command::Jobs(args) => jobs::run(context, &args).await,

@@ -115,7 +115,7 @@ fn headline(report: &Report, job: JobId) -> String {
     format!("{list} '{}', job {job}: {state} after {}", report.list, elapsed(report.elapsed))
 }
 
-fn figures(report: &Report) -> Vec<String> {
+pub(crate) fn figures(report: &Report) -> Vec<String> {
     let counts = report.counts;
     let all = [
         (counts.rows, "rows", true),
@@ -141,7 +141,7 @@ fn figures(report: &Report) -> Vec<String> {
         .collect()
 }
 
-fn reasons(report: &Report) -> Vec<String> {
+pub(crate) fn reasons(report: &Report) -> Vec<String> {
     let shown = report.reasons.iter().take(REASONS);
     let width = shown.clone().map(|count| thousands(count.rows).len()).max().unwrap_or(0);
     let mut lines: Vec<String> = shown

@@ -137,6 +137,14 @@ pub(crate) fn budget(text: &str) -> Result<Budget, String> {
     }
 }
 
+/// `--max-changes`: `50%` or `50`, of a hundred.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    match budget(&format!("{}%", text.strip_suffix('%').unwrap_or(text))) {
+        Ok(Budget::Percent(value)) => Ok(value),
+        _ => Err(format!("'{text}' is no share; write for example 50%")),
+    }
+}
+
 /// `--region`: two letters, returned in upper case.
 pub(crate) fn region(text: &str) -> Result<String, String> {
     if text.len() == 2 && text.bytes().all(|b| b.is_ascii_alphabetic()) {
@@ -218,6 +226,12 @@ mod tests {
         for wrong in ["", "%", "101%", "-1", "nan%", "inf%", "1e1%", "2 %", "many"] {
             assert!(budget(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn shares_may_leave_the_sign_out() {
+        assert_eq!((percent("50%"), percent("100")), (Ok(50.0), Ok(100.0)));
+        assert!(percent("101%").is_err() && percent("half").is_err());
     }
 
     #[test]

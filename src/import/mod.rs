@@ -10,6 +10,7 @@ mod lane;
 mod opening;
 mod pass;
 mod plan;
+mod preflight;
 mod pulse;
 mod reader;
 pub mod report;
@@ -106,7 +107,8 @@ async fn run(
     let continued = entrance::continued(store, request.entry).await?;
 
     let spools = SpoolFolder::new(request.state_dir.join("spool"), &store.place(), name.as_str());
-    let (mut opened, settings) = opening::open(request, continued, spools, stop, events).await?;
+    let (mut opened, settings, preview) = opening::open(request, continued, spools, stop, events).await?;
+    report.preview = preview;
     report.settings = Some(settings.clone());
     report.warnings.extend(opened.survey.warnings.iter().cloned());
 
@@ -162,7 +164,7 @@ async fn hold(
     report: &mut Report,
 ) -> Result<(), Fault> {
     let claimed = Stopwatch::start();
-    let writers = request.writers.unwrap_or(job.grid.lanes).clamp(1, job.grid.lanes);
+    let writers = store.writers_up_to(request.writers.unwrap_or(job.grid.lanes)).clamp(1, job.grid.lanes);
     let session = store.session(lease, &job.payload.settings, writers).await.map_err(StoreError::into_fault_midway)?;
     let session = Arc::new(session);
     let tally = Arc::new(Tally::new(events.clone(), survey.text_bytes));
@@ -173,6 +175,20 @@ async fn hold(
     report.resumed_rows = before.rows;
     report.counts = before;
 
+    if slowest.is_none() && before.rows == 0 {
+        let settings = &job.payload.settings;
+        let checked = preflight::check(store, job.list, request, &survey, settings).await;
+        if let (Err(fault), true) = (&checked, store.is_scratch()) {
+            // Whoever only looks is told that it would stop, and what it would find all the same.
+            report
+                .warnings
+                .push(Warning::new(fault.code.as_str(), format!("the import would stop: {}", fault.message)));
+        } else if let Err(fault) = checked {
+            let fault = leave(&session, fault).await;
+            session.close().await;
+            return Err(fault);
+        }
+    }
     let mut work = Work {
         session,
         tally: tally.clone(),

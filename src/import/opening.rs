@@ -8,11 +8,15 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
+use crate::batch::Outcome;
+use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
-use crate::import::report::{Event, Request};
+use crate::import::report::{Event, PreviewRow, Request};
+use crate::normalise::Normaliser;
+use crate::row::Row;
 use crate::settings::Settings;
-use crate::source::SpoolFolder;
+use crate::source::{SpoolFolder, Survey, fault_of};
 use crate::stop::Stop;
 use crate::store::JobRow;
 
@@ -29,12 +33,13 @@ pub(crate) async fn open(
     spools: SpoolFolder,
     stop: &Stop,
     events: &UnboundedSender<Event>,
-) -> Result<(Opened, Settings), Fault> {
+) -> Result<(Opened, Settings, Vec<PreviewRow>), Fault> {
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
     let mut reading = tokio::task::spawn_blocking(move || {
         let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
         let settings = settings(&request, &opened, continued.as_ref())?;
-        Ok((opened, settings))
+        let preview = preview(&opened.survey, &settings, request.preview)?;
+        Ok((opened, settings, preview))
     });
     loop {
         let ended = tokio::time::timeout(LOOK, &mut reading).await;
@@ -49,4 +54,25 @@ pub(crate) async fn open(
             return joined.map_err(|error| Fault::new(Code::Internal, format!("the reading ended early: {error}")))?;
         }
     }
+}
+
+/// The first rows that are not blank, as they are read and judged.
+fn preview(survey: &Survey, settings: &Settings, rows: usize) -> Result<Vec<PreviewRow>, Fault> {
+    let mut seen = Vec::new();
+    if rows == 0 {
+        return Ok(seen);
+    }
+    let start = settings.data_start;
+    let mut decoder = Decoder::new(survey.open_at(start.byte)?, settings.dialect, start);
+    decoder.watch_for(settings.columns.width, settings.columns.phone);
+    let normaliser = Normaliser::new(settings)?;
+    let mut row = Row::default();
+    while seen.len() < rows && decoder.next(&mut row).map_err(|error| fault_of(error, survey.path()))? {
+        let outcome = normaliser.normalise(&row);
+        if outcome != Outcome::Blank {
+            let cells = (0..row.cells.len()).map(|at| String::from_utf8_lossy(row.cell(at)).into_owned()).collect();
+            seen.push(PreviewRow { line: row.start.line, cells, outcome });
+        }
+    }
+    Ok(seen)
 }

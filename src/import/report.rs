@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::batch::Outcome;
 use crate::fault::{Exit, Fault};
 use crate::job::{JobId, State};
 use crate::run::Counts;
@@ -70,6 +71,10 @@ pub struct Request {
     pub writers: Option<u16>,
     /// `--max-rejects`.
     pub max_rejects: Option<Budget>,
+    /// `--max-changes`: how many of a hundred known people may get another name; nothing means 50.
+    pub max_changes: Option<f64>,
+    /// How many of the first rows to give back as they were read and judged.
+    pub preview: usize,
     /// Which of `--again` and `--continue` was given.
     pub entry: Entry,
     /// `--wait`.
@@ -78,6 +83,17 @@ pub struct Request {
     pub lease: Duration,
     /// The folder for spool files.
     pub state_dir: PathBuf,
+}
+
+/// A row as it was read and as it was judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviewRow {
+    /// The line on which it starts.
+    pub line: u64,
+    /// Its cells.
+    pub cells: Vec<String>,
+    /// What became of it.
+    pub outcome: Outcome,
 }
 
 /// The answer to a request, whatever happened.
@@ -109,6 +125,8 @@ pub struct Report {
     pub reasons: Vec<ReasonCount>,
     /// The settings the job runs under, once they are resolved.
     pub settings: Option<Settings>,
+    /// The first rows, as many as were asked for.
+    pub preview: Vec<PreviewRow>,
     /// Why it stopped, when it did not end.
     pub error: Option<Fault>,
 }
@@ -130,6 +148,7 @@ impl Report {
             warnings: Vec::new(),
             reasons: Vec::new(),
             settings: None,
+            preview: Vec::new(),
             error: None,
         }
     }

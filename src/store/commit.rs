@@ -162,7 +162,10 @@ impl Session {
     /// the positions tell. The commit may be relaxed (rule 15): a crashed server may lose it whole.
     pub async fn commit(&self, part: &PartWrite) -> Result<Written, StoreError> {
         match &self.pool {
-            Pool::Sqlite(db) => commit_part!(self, &self.pool, db, sqlite::BEGIN, part),
+            Pool::Sqlite(db) => {
+                self.seed(part).await?;
+                commit_part!(self, &self.pool, db, sqlite::BEGIN, part)
+            }
             Pool::Postgres(db) => {
                 self.answered(async { commit_part!(self, &self.pool, db, postgres::BEGIN_PART, part) }).await
             }

@@ -67,6 +67,8 @@ const FIND: &str = "SELECT l.id, l.name, l.created_at,
     FROM lists l
     WHERE l.name = $1";
 
+const UP_TO: &str = "SELECT count(*) FROM (SELECT 1 FROM recipients WHERE list_id = $1 LIMIT $2) r";
+
 const NAMES: &str = "SELECT name FROM lists ORDER BY name";
 const ID: &str = "SELECT id FROM lists WHERE name = $1";
 const CREATE: &str = "INSERT INTO lists (name, created_at) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
@@ -87,6 +89,13 @@ impl Store {
     pub async fn find_list(&self, name: &str) -> Result<Option<ListRow>, StoreError> {
         let row: Option<Row> = on!(&self.pool, |db| sqlx::query_as(FIND).bind(name).fetch_optional(db).await?);
         Ok(row.map(ListRow::from))
+    }
+
+    /// How many recipients a list holds, counted no further than `most`.
+    pub async fn recipients_up_to(&self, list: ListId, most: u64) -> Result<u64, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let count: i64 = on!(&self.pool, |db| sqlx::query_scalar(UP_TO).bind(list.0).bind(most).fetch_one(db).await?);
+        Ok(u64::try_from(count).unwrap_or(0))
     }
 
     /// The number of the list of that name, without counting anything.

@@ -58,7 +58,7 @@ pub struct StatusChange {
 }
 
 #[derive(FromRow)]
-struct Row {
+pub(crate) struct MemberRow {
     phone: String,
     name: Option<String>,
     status: String,
@@ -71,6 +71,11 @@ const PAGE: &str = "SELECT phone, name, status, attributes, source_version
     WHERE list_id = $1 AND phone > $2
     ORDER BY phone
     LIMIT $3";
+
+pub(crate) const MEMBERS_OF_SQLITE: &str = "SELECT r.phone, r.name, r.status, r.attributes, r.source_version
+    FROM json_each($2) j CROSS JOIN recipients r ON r.list_id = $1 AND r.phone = j.value";
+pub(crate) const MEMBERS_OF_POSTGRES: &str = "SELECT phone, name, status, attributes, source_version
+    FROM recipients WHERE list_id = $1 AND phone = ANY($2)";
 
 const KEYS_SQLITE: &str = "SELECT DISTINCT j.key FROM recipients r, json_each(r.attributes) j
     WHERE r.list_id = $1 ORDER BY j.key";
@@ -92,7 +97,7 @@ impl Store {
         limit: u32,
     ) -> Result<Vec<Member>, StoreError> {
         let after = after.unwrap_or_default();
-        let rows: Vec<Row> = on!(&self.pool, |db| {
+        let rows: Vec<MemberRow> = on!(&self.pool, |db| {
             sqlx::query_as(PAGE).bind(list.0).bind(after).bind(i64::from(limit)).fetch_all(db).await?
         });
         Ok(rows.into_iter().map(Member::from).collect())
@@ -140,8 +145,8 @@ impl Store {
     }
 }
 
-impl From<Row> for Member {
-    fn from(row: Row) -> Self {
+impl From<MemberRow> for Member {
+    fn from(row: MemberRow) -> Self {
         Self {
             phone: row.phone,
             name: row.name,

@@ -15,6 +15,7 @@ mod lists;
 mod members;
 mod migrate;
 mod open;
+mod overlay;
 mod postgres;
 mod postgres_part;
 mod rejects;
@@ -47,6 +48,9 @@ pub struct Store {
     target: Target,
     options: Options,
     pool: Pool,
+    scratch: bool,
+    /// What a scratch store stands over.
+    origin: Option<overlay::Origin>,
 }
 
 /// How long closing a server's connections may take.

@@ -72,7 +72,8 @@ impl Store {
                     sqlite::create_file(path)?;
                 }
                 let pool = Pool::Sqlite(sqlite::connect(sqlite_options).await?);
-                let store = Self { target: target.clone(), options: options.clone(), pool };
+                let store =
+                    Self { target: target.clone(), options: options.clone(), pool, scratch: false, origin: None };
                 let ready = store.make_ready(access).await;
                 if ready.is_err() {
                     // Left open, its log would stay beside a file that may not be ours.
@@ -127,7 +128,13 @@ impl Store {
         postgres::knock(connect, options.connect_timeout).await?;
         let most = options.max_connections.unwrap_or(4);
         let pool = postgres::connect(connect, "enlist", most, COMMAND_PATIENCE, options.connect_timeout).await?;
-        Ok(Self { target: target.clone(), options: options.clone(), pool: Pool::Postgres(pool) })
+        Ok(Self {
+            target: target.clone(),
+            options: options.clone(),
+            pool: Pool::Postgres(pool),
+            scratch: false,
+            origin: None,
+        })
     }
 }
 

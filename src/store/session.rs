@@ -15,6 +15,7 @@ use crate::position::Position;
 use crate::run::Counts;
 use crate::settings::{Blank, Settings};
 use crate::store::admit::as_i64;
+use crate::store::overlay::Origin;
 use crate::store::target::Kind;
 use crate::store::{CLOSE_PATIENCE, Pool, Store, StoreError, now, on, postgres};
 
@@ -58,6 +59,8 @@ pub struct Session {
     /// Heartbeats of PostgreSQL have a connection of their own; SQLite's queue with the writer.
     beats: Pool,
     pub(crate) merge: Merge,
+    /// What the store stands over, when it is a scratch store.
+    pub(crate) origin: Option<Origin>,
 }
 
 /// How rows of this job meet what is stored.
@@ -112,10 +115,16 @@ const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
     RETURNING cancel_requested_at, pause_requested_at";
 
 impl Store {
+    /// How many of `writers` can write at once: a part must not wait for a connection that never comes free.
+    pub fn writers_up_to(&self, writers: u16) -> u16 {
+        let most = self.options.max_connections.and_then(|most| u16::try_from(most).ok());
+        most.map_or(writers, |most| writers.min(most.max(1)))
+    }
+
     /// Opens the connections of a job in hand: `writers` for rows and one for heartbeats.
     pub async fn session(&self, lease: Lease, settings: &Settings, writers: u16) -> Result<Session, StoreError> {
         let (pool, beats) = self.session_pools(&lease, writers).await?;
-        Ok(Session { lease, pool, beats, merge: Merge::new(settings) })
+        Ok(Session { lease, pool, beats, merge: Merge::new(settings), origin: self.origin.clone() })
     }
 
     /// The same job in hand on new connections, after the old ones failed. Holds no lease by itself: ask with a
@@ -125,7 +134,7 @@ impl Store {
     /// dead, and one of them may stand in a transaction that locks a lane (rule 16).
     pub async fn session_again(&self, old: &Session, writers: u16) -> Result<Session, StoreError> {
         let (pool, beats) = self.session_pools(&old.lease, writers).await?;
-        Ok(Session { lease: old.lease.clone(), pool, beats, merge: old.merge.clone() })
+        Ok(Session { lease: old.lease.clone(), pool, beats, merge: old.merge.clone(), origin: self.origin.clone() })
     }
 
     /// Connections for rows and for heartbeats. Sessions that bear the same name are ended.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use sqlx::types::Json;
 use sqlx::{FromRow, SqliteConnection};
 
-use crate::batch::Wave;
+use crate::batch::{Folded, Wave};
 use crate::job::JobId;
 use crate::recipient::Recipient;
 use crate::reject::Reject;
@@ -49,6 +49,18 @@ const WRITE: &str = "INSERT INTO recipients
 const CONFIRM: &str = "UPDATE recipients SET job_id = $2
     WHERE list_id = $1 AND phone IN (SELECT value FROM json_each($3))";
 
+/// Rows that are merged at a time: the old rows of so many are in memory at once.
+const MERGED: usize = 4_000;
+
+/// How much JSON goes into one statement, in bytes; SQLite holds several copies of it.
+const JSON_MAX: usize = 1024 * 1024;
+
+/// From this length on a refused row is bound as it is instead of written as JSON.
+const LONG_RAW: usize = 4 * 1024;
+
+const LONG_REJECT: &str = "INSERT INTO rejects (job_id, byte, line, column_name, reason, detail, raw)
+    VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
 /// Each element of $2 is `[byte, line, column, reason, detail, raw in hexadecimal]`.
 const REJECTS: &str = "INSERT INTO rejects (job_id, byte, line, column_name, reason, detail, raw)
     SELECT $1, j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, unhex(j.value ->> 5)
@@ -68,54 +80,12 @@ enum Meeting {
 
 impl PartSink for SqliteConnection {
     async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError> {
-        let mut stored: HashMap<String, Stored> = HashMap::new();
         let any: bool = sqlx::query_scalar(ANY).bind(target.list).fetch_one(&mut *self).await?;
-        if any {
-            let phones = json_array(wave.iter().map(|folded| folded.recipient.phone.as_str()));
-            let rows: Vec<Stored> = sqlx::query_as(STORED).bind(target.list).bind(phones).fetch_all(&mut *self).await?;
-            stored = rows.into_iter().map(|row| (row.phone.clone(), row)).collect();
-        }
+        let known = if any { Known::Some } else { Known::None };
         let mut counts = WaveCounts::default();
-        let mut confirmed: Vec<&str> = Vec::new();
-        let mut writes = String::from("[");
-        for folded in wave {
-            let recipient = &folded.recipient;
-            let phone = recipient.phone.as_str();
-            let Some(old) = stored.get(phone) else {
-                counts.inserted += 1;
-                let name = recipient.name.as_deref().filter(|name| !name.is_empty());
-                let attributes = attributes_json(&merge.json_keys, &recipient.attributes);
-                push_write(&mut writes, phone, name, &attributes, recipient.version);
-                continue;
-            };
-            if old.status == "opted_out" {
-                counts.opted_out += folded.copies;
-            }
-            match meet(old, recipient, target.job, merge) {
-                Meeting::Written { name, attributes, version } => {
-                    counts.updated += 1;
-                    push_write(&mut writes, phone, name.as_deref(), &attributes, version);
-                }
-                Meeting::Unchanged => {
-                    counts.unchanged += 1;
-                    if target.newest_open > 0 && old.job_id.unwrap_or(0) <= target.newest_open {
-                        confirmed.push(phone);
-                    }
-                }
-                Meeting::Stale => {
-                    counts.stale += 1;
-                    // An equal or newer version, stored by an older job, is confirmed by nobody.
-                }
-            }
-        }
-        writes.push(']');
-        if counts.inserted + counts.updated > 0 {
-            let now: i64 = sqlx::query_scalar(sqlite::NOW).fetch_one(&mut *self).await?;
-            sqlx::query(WRITE).bind(target.list).bind(target.job).bind(now).bind(writes).execute(&mut *self).await?;
-        }
-        if !confirmed.is_empty() {
-            let phones = json_array(confirmed.into_iter());
-            sqlx::query(CONFIRM).bind(target.list).bind(target.job).bind(phones).execute(&mut *self).await?;
+        // A wave names each phone once, so its pieces do not meet.
+        for piece in wave.chunks(MERGED) {
+            merge_piece(self, target, merge, piece, known, &mut counts).await?;
         }
         Ok(counts)
     }
@@ -124,6 +94,19 @@ impl PartSink for SqliteConnection {
         let mut rows = String::from("[");
         for reject in rejects {
             let (byte, line) = reject_place(reject);
+            if reject.raw.len() >= LONG_RAW {
+                sqlx::query(LONG_REJECT)
+                    .bind(job.0)
+                    .bind(byte)
+                    .bind(line)
+                    .bind(reject.column.as_deref())
+                    .bind(reject.reason.code())
+                    .bind(&reject.detail)
+                    .bind(&reject.raw)
+                    .execute(&mut *self)
+                    .await?;
+                continue;
+            }
             open_row(&mut rows);
             rows.push_str(&format!("{byte},{line},"));
             push_optional(&mut rows, reject.column.as_deref());
@@ -134,10 +117,11 @@ impl PartSink for SqliteConnection {
             rows.push_str(",\"");
             push_hex(&mut rows, &reject.raw);
             rows.push_str("\"]");
+            if rows.len() >= JSON_MAX {
+                insert_short_rejects(self, job, &mut rows).await?;
+            }
         }
-        rows.push(']');
-        sqlx::query(REJECTS).bind(job.0).bind(rows).execute(&mut *self).await?;
-        Ok(())
+        insert_short_rejects(self, job, &mut rows).await
     }
 
     async fn holds(&mut self, session: &Session) -> Result<bool, StoreError> {
@@ -150,6 +134,101 @@ impl PartSink for SqliteConnection {
             .await?;
         Ok(held.is_some())
     }
+}
+
+/// Writes the rows that `rows` has gathered, and begins another array.
+async fn insert_short_rejects(
+    connection: &mut SqliteConnection,
+    job: JobId,
+    rows: &mut String,
+) -> Result<(), StoreError> {
+    if rows.len() > 1 {
+        rows.push(']');
+        let rows = std::mem::replace(rows, String::from("["));
+        sqlx::query(REJECTS).bind(job.0).bind(rows).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// Whether the list held anybody before a wave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Known {
+    Some,
+    None,
+}
+
+/// Reads the old rows of a piece of a wave, merges and writes.
+async fn merge_piece(
+    connection: &mut SqliteConnection,
+    target: &UpsertTarget,
+    merge: &Merge,
+    wave: &[Folded],
+    known: Known,
+    counts: &mut WaveCounts,
+) -> Result<(), StoreError> {
+    let mut stored: HashMap<String, Stored> = HashMap::new();
+    if known == Known::Some {
+        let phones = json_array(wave.iter().map(|folded| folded.recipient.phone.as_str()));
+        let rows: Vec<Stored> =
+            sqlx::query_as(STORED).bind(target.list).bind(phones).fetch_all(&mut *connection).await?;
+        stored = rows.into_iter().map(|row| (row.phone.clone(), row)).collect();
+    }
+    let mut confirmed: Vec<&str> = Vec::new();
+    let mut writes = String::from("[");
+    for folded in wave {
+        if writes.len() >= JSON_MAX {
+            write_rows(connection, target, &mut writes).await?;
+        }
+        let recipient = &folded.recipient;
+        let phone = recipient.phone.as_str();
+        let Some(old) = stored.get(phone) else {
+            counts.inserted += 1;
+            let name = recipient.name.as_deref().filter(|name| !name.is_empty());
+            let attributes = attributes_json(&merge.json_keys, &recipient.attributes);
+            push_write(&mut writes, phone, name, &attributes, recipient.version);
+            continue;
+        };
+        if old.status == "opted_out" {
+            counts.opted_out += folded.copies;
+        }
+        match meet(old, recipient, target.job, merge) {
+            Meeting::Written { name, attributes, version } => {
+                counts.updated += 1;
+                push_write(&mut writes, phone, name.as_deref(), &attributes, version);
+            }
+            Meeting::Unchanged => {
+                counts.unchanged += 1;
+                if target.newest_open > 0 && old.job_id.unwrap_or(0) <= target.newest_open {
+                    confirmed.push(phone);
+                }
+            }
+            Meeting::Stale => {
+                counts.stale += 1;
+                // An equal or newer version, stored by an older job, is confirmed by nobody.
+            }
+        }
+    }
+    write_rows(connection, target, &mut writes).await?;
+    if !confirmed.is_empty() {
+        let phones = json_array(confirmed.into_iter());
+        sqlx::query(CONFIRM).bind(target.list).bind(target.job).bind(phones).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+/// Writes the rows that `writes` has gathered, and begins another array.
+async fn write_rows(
+    connection: &mut SqliteConnection,
+    target: &UpsertTarget,
+    writes: &mut String,
+) -> Result<(), StoreError> {
+    if writes.len() > 1 {
+        writes.push(']');
+        let writes = std::mem::replace(writes, String::from("["));
+        let now: i64 = sqlx::query_scalar(sqlite::NOW).fetch_one(&mut *connection).await?;
+        sqlx::query(WRITE).bind(target.list).bind(target.job).bind(now).bind(writes).execute(&mut *connection).await?;
+    }
+    Ok(())
 }
 
 /// Decides what a row does to what is stored, as `UPSERT_KEEP` and `UPSERT_CLEAR` do in SQL.
@@ -222,7 +301,7 @@ fn push_hex(text: &mut String, bytes: &[u8]) {
     }
 }
 
-fn json_array<'a>(values: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn json_array<'a>(values: impl Iterator<Item = &'a str>) -> String {
     let mut json = String::from("[");
     for value in values {
         if json.len() > 1 {

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use super::engine::Db;
+pub(crate) use super::output::{Output, SECRET};
 use super::wait::wait_for;
 
 /// How long a command may take when a test says nothing else.
@@ -52,7 +53,34 @@ impl Home {
 
     /// `enlist` without a word on its database.
     pub(crate) fn bare(&self) -> Enlist {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_enlist"));
+        self.program(env!("CARGO_BIN_EXE_enlist"))
+    }
+
+    /// A line for bash, in which `enlist` is the binary and works on `db`.
+    pub(crate) fn bash(&self, db: &Db, line: &str) -> Enlist {
+        let folder = Path::new(env!("CARGO_BIN_EXE_enlist")).parent().expect("it lies in a folder");
+        let mut path = folder.as_os_str().to_owned();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        self.program("bash").args(["-c", line]).env("PATH", path).env("ENLIST_DATABASE_URL", &db.url)
+    }
+
+    /// The binary as the user 65534, in a folder that every user can enter. Only root can do that.
+    pub(crate) fn as_nobody(&self, db: &Db) -> Enlist {
+        const NOBODY: u32 = 65_534;
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(self.path(), open).expect("it is ours");
+        let copy = self.path().join("enlist");
+        if !copy.exists() {
+            std::fs::copy(env!("CARGO_BIN_EXE_enlist"), &copy).expect("the binary can be copied");
+        }
+        let mut enlist = self.program(&copy).args(["--database-url", &db.url]);
+        enlist.command.uid(NOBODY).gid(NOBODY);
+        enlist
+    }
+
+    fn program(&self, program: impl AsRef<OsStr>) -> Enlist {
+        let mut command = std::process::Command::new(program);
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();
             let theirs = ["ENLIST_", "XDG_", "PG", "CLICOLOR"].iter().any(|start| text.starts_with(start));
@@ -102,6 +130,12 @@ impl Enlist {
     /// Sets a crash point for this run, for example `import::before_commit=3*off->return`.
     pub(crate) fn failpoint(self, action: &str) -> Self {
         self.env("FAILPOINTS", action)
+    }
+
+    /// Makes it the leader of a process group of its own, as an interactive shell does.
+    pub(crate) fn grouped(mut self) -> Self {
+        self.command.process_group(0);
+        self
     }
 
     pub(crate) fn current_dir(mut self, folder: impl AsRef<Path>) -> Self {
@@ -247,6 +281,11 @@ impl Running {
         self.signal(Signal::INT);
     }
 
+    /// SIGINT to its whole process group, as a terminal sends it.
+    pub(crate) fn int_group(&self) {
+        rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::INT).expect("it leads a group");
+    }
+
     fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).expect("the child has not been reaped");
     }
@@ -257,6 +296,13 @@ impl Running {
             self.status = self.child.try_wait().expect("a child can be asked");
         }
         self.status.is_some()
+    }
+
+    /// The most resident memory that it used so far, in bytes; nothing once it has ended.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
     }
 
     /// What it wrote to standard error until now.
@@ -291,61 +337,5 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
-    }
-}
-
-/// How a command ended.
-#[derive(Debug)]
-pub(crate) struct Output {
-    /// The exit code, or 128 + the signal as a shell says it.
-    pub(crate) code: i32,
-    /// The signal it died of.
-    pub(crate) signal: Option<i32>,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: String,
-    line: Vec<OsString>,
-}
-
-impl Output {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    /// The one JSON object on standard output; panics when there is anything else on it.
-    pub(crate) fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.stdout)
-            .unwrap_or_else(|e| panic!("standard output is no single JSON object ({e}): {}", self.told()))
-    }
-
-    /// The value at a JSON pointer as a number; panics when there is none.
-    pub(crate) fn count(&self, name: &str) -> i64 {
-        self.json()
-            .pointer(&format!("/{}", name.trim_start_matches('/')))
-            .and_then(serde_json::Value::as_i64)
-            .unwrap_or_else(|| panic!("no number '{name}': {}", self.told()))
-    }
-
-    /// `error.code` of the JSON, if any.
-    pub(crate) fn error(&self) -> Option<String> {
-        self.json().pointer("/error/code").and_then(|code| code.as_str()).map(str::to_owned)
-    }
-
-    /// Panics unless it ended with this code.
-    #[track_caller]
-    pub(crate) fn expect(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{}", self.told());
-        self
-    }
-
-    /// Everything about it, for messages.
-    pub(crate) fn told(&self) -> String {
-        let words: Vec<_> = self.line.iter().map(|word| word.to_string_lossy()).collect();
-        format!(
-            "enlist {} ended with {}\n--- standard output\n{}--- standard error\n{}",
-            words.join(" "),
-            self.code,
-            self.text(),
-            self.stderr
-        )
     }
 }
