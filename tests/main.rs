@@ -16,9 +16,13 @@ mod cases;
 mod check;
 mod cli;
 mod crash;
+#[cfg(feature = "failpoints")]
+mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+#[cfg(feature = "failpoints")]
+mod opening;
 mod outage;
 mod refusals;
 mod samples;

@@ -1,7 +1,7 @@
 -- Lists, recipients, jobs with their lanes, attempts, run keys and rejects.
 -- The schema `enlist` is created and made current by the program before this runs.
 
-CREATE TABLE lists (
+CREATE TABLE IF NOT EXISTS lists (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name            text COLLATE "C" NOT NULL UNIQUE,
     created_at      timestamptz NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE lists (
 );
 
 -- No foreign key to lists: it would cost a lookup per row, and a distributed table cannot have it.
-CREATE TABLE recipients (
+CREATE TABLE IF NOT EXISTS recipients (
     list_id        bigint NOT NULL,
     job_id         bigint,
     created_job_id bigint,
@@ -24,9 +24,9 @@ CREATE TABLE recipients (
     PRIMARY KEY (list_id, phone)
 );
 
-CREATE INDEX recipients_opted_out ON recipients (list_id, phone) WHERE status = 'opted_out';
+CREATE INDEX IF NOT EXISTS recipients_opted_out ON recipients (list_id, phone) WHERE status = 'opted_out';
 
-CREATE TABLE jobs (
+CREATE TABLE IF NOT EXISTS jobs (
     id                  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue               text NOT NULL DEFAULT 'default',
     kind                text NOT NULL,
@@ -66,12 +66,12 @@ CREATE TABLE jobs (
 );
 
 -- Rule 4: one unfinished import of one input into one list.
-CREATE UNIQUE INDEX jobs_unfinished ON jobs (list_id, fingerprint)
+CREATE UNIQUE INDEX IF NOT EXISTS jobs_unfinished ON jobs (list_id, fingerprint)
     WHERE kind = 'import' AND state IN ('queued', 'running', 'paused', 'interrupted');
 
-CREATE INDEX jobs_list ON jobs (list_id, id);
+CREATE INDEX IF NOT EXISTS jobs_list ON jobs (list_id, id);
 
-CREATE TABLE job_lanes (
+CREATE TABLE IF NOT EXISTS job_lanes (
     job_id bigint NOT NULL REFERENCES jobs (id),
     lane   bigint NOT NULL,
     byte   bigint NOT NULL,
@@ -79,7 +79,7 @@ CREATE TABLE job_lanes (
     PRIMARY KEY (job_id, lane)
 ) WITH (fillfactor = 50);
 
-CREATE TABLE job_attempts (
+CREATE TABLE IF NOT EXISTS job_attempts (
     job_id     bigint NOT NULL REFERENCES jobs (id),
     fence      bigint NOT NULL,
     owner      text NOT NULL,
@@ -90,7 +90,7 @@ CREATE TABLE job_attempts (
     PRIMARY KEY (job_id, fence, owner)
 );
 
-CREATE TABLE job_runs (
+CREATE TABLE IF NOT EXISTS job_runs (
     key          text COLLATE "C" PRIMARY KEY,
     status       text NOT NULL CHECK (status IN ('running', 'done', 'failed', 'pending')),
     result       jsonb,
@@ -104,9 +104,9 @@ CREATE TABLE job_runs (
     lease_until  timestamptz
 );
 
-CREATE INDEX job_runs_job ON job_runs (job_id, completed_at);
+CREATE INDEX IF NOT EXISTS job_runs_job ON job_runs (job_id, completed_at);
 
-CREATE TABLE rejects (
+CREATE TABLE IF NOT EXISTS rejects (
     job_id      bigint NOT NULL,
     byte        bigint NOT NULL,
     line        bigint NOT NULL,

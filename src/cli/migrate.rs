@@ -5,6 +5,7 @@
 use serde::Serialize;
 
 use crate::cli::answer::Context;
+use crate::cli::summary::Warned;
 use crate::fault::{Code, Exit, Fault};
 use crate::store::{Engine, migrate, migration_sql};
 
@@ -35,6 +36,7 @@ struct SqlBody<'a> {
 struct Body<'a> {
     schema_version: i64,
     applied: &'a [String],
+    warnings: Vec<Warned<'a>>,
 }
 
 /// Runs the command.
@@ -56,5 +58,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     } else {
         format!("applied {} (schema {})\n", migrated.applied.join(", "), migrated.schema)
     };
-    context.answer(Exit::Done, &Body { schema_version: migrated.schema, applied: &migrated.applied }, &text)
+    let warnings: Vec<Warned<'_>> = migrated.warnings.iter().map(Warned::of).collect();
+    for warning in &migrated.warnings {
+        context.note(&format!("warning: {}", warning.message));
+    }
+    context.answer(Exit::Done, &Body { schema_version: migrated.schema, applied: &migrated.applied, warnings }, &text)
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::text::{counted, elapsed, thousands};
-use crate::fault::Code;
+use crate::fault::{Code, Warning};
 use crate::import::report::Report;
 use crate::job::{JobId, State};
 
@@ -45,10 +45,17 @@ struct ThisRun {
     rows: u64,
 }
 
+/// A warning as programs read it.
 #[derive(Debug, Serialize)]
-struct Warned<'a> {
+pub(crate) struct Warned<'a> {
     code: &'static str,
     message: &'a str,
+}
+
+impl<'a> Warned<'a> {
+    pub(crate) fn of(warning: &'a Warning) -> Self {
+        Self { code: warning.code, message: &warning.message }
+    }
 }
 
 impl<'a> Answer<'a> {
@@ -76,7 +83,7 @@ impl<'a> Answer<'a> {
             attempt: report.attempt,
             elapsed_ms: u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX),
             rejects_file: rejects_file.map(|path| path.display().to_string()),
-            warnings: warnings.map(|warning| Warned { code: warning.code, message: &warning.message }).collect(),
+            warnings: warnings.map(Warned::of).collect(),
         }
     }
 }

@@ -70,8 +70,7 @@ pub(crate) fn open_input(
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let source = absolute.to_string_lossy().into_owned();
             if source::must_spool(&absolute) {
-                let pipe = absolute.clone();
-                let spool = Spool::fill(&mut Feed::start(move || File::open(pipe), stop), spools)?;
+                let spool = Spool::fill(&mut Feed::start(move || File::open(absolute), stop), spools)?;
                 (spool.path().to_owned(), "-".to_owned(), Some(spool))
             } else {
                 (absolute, source, None)

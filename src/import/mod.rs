@@ -120,7 +120,9 @@ async fn run(
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {
             replay(report, &job);
-            opened.spool.map(Spool::discard);
+            if let Some(spool) = opened.spool {
+                spool.discard();
+            }
             return Ok(());
         }
     };
@@ -132,8 +134,10 @@ async fn run(
     let mut spool = opened.spool.take();
     spool.iter_mut().for_each(Spool::keep);
     let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
-    if outcome.is_ok() {
-        spool.map(Spool::discard);
+    if outcome.is_ok()
+        && let Some(spool) = spool
+    {
+        spool.discard();
     }
     outcome
 }

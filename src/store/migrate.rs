@@ -6,6 +6,7 @@
 
 use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 
+use crate::fault::Warning;
 use crate::store::target::Kind;
 use crate::store::{Access, Engine, Options, Pool, Store, StoreError, Target, now, on, postgres, sqlite};
 
@@ -45,6 +46,8 @@ pub struct Migrated {
     pub applied: Vec<String>,
     /// The version that the tables have now.
     pub schema: i64,
+    /// What could not be done and does not matter everywhere.
+    pub warnings: Vec<Warning>,
 }
 
 const SQLITE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -53,29 +56,44 @@ const SQLITE_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
 const POSTGRES_LEDGER: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
     version bigint PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL)";
 
-const SQLITE_TABLES: &str = "SELECT count(*), COALESCE(SUM(name = 'schema_migrations'), 0) FROM sqlite_schema \
+/// How many tables there are, how many of them are `job_lanes`, which no other application has, and how many
+/// columns of our ledger the table of its name has.
+const SQLITE_TABLES: &str = "SELECT count(*), COALESCE(SUM(name = 'job_lanes'), 0),
+      (SELECT count(*) FROM pragma_table_info('schema_migrations') WHERE name IN ('version', 'name', 'applied_at'))
+    FROM sqlite_schema
     WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
 
-const POSTGRES_TABLES: &str = "SELECT count(*), count(*) FILTER (WHERE c.relname = 'schema_migrations') \
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace \
+const POSTGRES_TABLES: &str = "SELECT count(*), count(*) FILTER (WHERE c.relname = 'job_lanes'),
+      COALESCE(sum((SELECT count(*) FROM pg_attribute a
+                    WHERE a.attrelid = c.oid AND c.relname = 'schema_migrations' AND NOT a.attisdropped
+                      AND a.attname IN ('version', 'name', 'applied_at'))), 0)::bigint
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = 'enlist' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')";
 
 const NEWEST: &str = "SELECT COALESCE(MAX(version), 0) FROM schema_migrations";
 
 /// Reads which tables there are.
+///
+/// Many applications keep their migrations in a table of that name: only its columns and a table that
+/// nobody else has make it ours.
 pub(crate) async fn read_ledger(pool: &Pool) -> Result<Ledger, StoreError> {
-    let (tables, ledgers): (i64, i64) = match pool {
+    let (tables, marks, columns): (i64, i64, i64) = match pool {
         Pool::Sqlite(db) => sqlx::query_as(SQLITE_TABLES).fetch_one(db).await?,
         Pool::Postgres(db) => sqlx::query_as(POSTGRES_TABLES).fetch_one(db).await?,
     };
-    match (tables, ledgers) {
-        (0, _) => Ok(Ledger::Empty),
-        (_, 0) => Ok(Ledger::Foreign),
-        _ => {
-            let version: i64 = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
-            Ok(if version == 0 { Ledger::Empty } else { Ledger::Version(version) })
-        }
+    if tables == 0 {
+        return Ok(Ledger::Empty);
     }
+    // A ledger alone and empty was made by an administrator who went no further.
+    if columns != 3 || (marks == 0 && tables > 1) {
+        return Ok(Ledger::Foreign);
+    }
+    let version: i64 = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
+    Ok(match (marks, version) {
+        (0, 0) => Ledger::Empty,
+        (0, _) => Ledger::Foreign,
+        (_, version) => Ledger::Version(version),
+    })
 }
 
 /// Applies every migration after `version`. Safe to be called by many at once.
@@ -91,7 +109,7 @@ pub(crate) async fn apply(pool: &Pool, version: i64) -> Result<Migrated, StoreEr
         }
     }
     let schema = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
-    Ok(Migrated { applied, schema })
+    Ok(Migrated { applied, schema, warnings: Vec::new() })
 }
 
 const APPLIED: &str = "SELECT count(*) FROM schema_migrations WHERE version = $1";
@@ -152,11 +170,11 @@ pub async fn migrate(target: &Target, options: &Options, app_role: Option<&str>)
                     return Err(StoreError::Foreign("the schema 'enlist' holds other tables".to_owned()));
                 }
             };
-            let migrated = apply(&store.pool, version).await?;
+            let mut migrated = apply(&store.pool, version).await?;
             if let Pool::Postgres(db) = &store.pool {
                 set_search_path(db, "CURRENT_USER").await?;
                 if let Some(role) = app_role {
-                    grant(db, role).await?;
+                    migrated.warnings.extend(grant(db, role).await?);
                 }
             }
             store.close().await;
@@ -175,8 +193,10 @@ async fn set_search_path(db: &PgPool, role: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-async fn grant(db: &PgPool, role: &str) -> Result<(), StoreError> {
-    let (role, _): (String, String) = sqlx::query_as(QUOTED).bind(role).fetch_one(db).await?;
+/// Lets a role use the tables. A warning when the last step needs rights over roles, which the owner of a
+/// hosted database may lack.
+async fn grant(db: &PgPool, name: &str) -> Result<Option<Warning>, StoreError> {
+    let (role, _): (String, String) = sqlx::query_as(QUOTED).bind(name).fetch_one(db).await?;
     // `role` was quoted by the server itself.
     let sql = format!(
         "GRANT USAGE ON SCHEMA enlist TO {role};
@@ -186,16 +206,27 @@ async fn grant(db: &PgPool, role: &str) -> Result<(), StoreError> {
          ALTER DEFAULT PRIVILEGES IN SCHEMA enlist GRANT USAGE ON SEQUENCES TO {role};"
     );
     sqlx::raw_sql(AssertSqlSafe(sql)).execute(db).await?;
-    set_search_path(db, &role).await
+    match set_search_path(db, &role).await {
+        Ok(()) => Ok(None),
+        Err(StoreError::Refused(_)) => Ok(Some(Warning::new(
+            "search_path_not_set",
+            format!(
+                "the search path of role '{name}' may not be set by this role; it works without, except behind a \
+                 pooler that drops startup options: there let {role} itself run \
+                 'ALTER ROLE CURRENT_USER SET search_path = enlist'"
+            ),
+        ))),
+        Err(error) => Err(error),
+    }
 }
 
 /// Every statement that `migrate` would run on an empty database of `engine`, for `--print-sql`.
 pub fn migration_sql(engine: Engine) -> String {
-    let mut sql = String::new();
-    if engine == Engine::Postgres {
-        sql.push_str(POSTGRES_SCHEMA);
-        sql.push_str(";\nSET search_path = enlist;\n\n");
-    }
+    // In one transaction: a shell that goes on after an error must not leave half of the tables.
+    let mut sql = match engine {
+        Engine::Sqlite => format!("{};\n{};\n\n", sqlite::WRITE_AHEAD, sqlite::BEGIN),
+        Engine::Postgres => format!("BEGIN;\n{POSTGRES_SCHEMA};\nSET LOCAL search_path = enlist;\n\n"),
+    };
     sql.push_str(match engine {
         Engine::Sqlite => SQLITE_LEDGER,
         Engine::Postgres => POSTGRES_LEDGER,
@@ -212,5 +243,6 @@ pub fn migration_sql(engine: Engine) -> String {
             migration.version, migration.name
         ));
     }
+    sql.push_str("\nCOMMIT;\n");
     sql
 }

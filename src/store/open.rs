@@ -74,34 +74,36 @@ impl Store {
                 let pool = Pool::Sqlite(sqlite::connect(sqlite_options).await?);
                 let store =
                     Self { target: target.clone(), options: options.clone(), pool, scratch: false, origin: None };
-                match read_ledger(&store.pool).await? {
-                    Ledger::Version(version) if version >= SCHEMA_VERSION => {}
-                    Ledger::Version(version) => apply(&store.pool, version).await.map(drop)?,
-                    Ledger::Empty if access == Access::Create => {
-                        if let Pool::Sqlite(db) = &store.pool {
-                            sqlx::raw_sql(sqlite::WRITE_AHEAD).execute(db).await?;
-                        }
-                        apply(&store.pool, 0).await.map(drop)?;
-                    }
-                    Ledger::Empty => return Err(no_tables(target)),
-                    Ledger::Foreign => return Err(foreign(target)),
+                let ready = store.make_ready(access).await;
+                if ready.is_err() {
+                    // Left open, its log would stay beside a file that may not be ours.
+                    store.close().await;
                 }
                 drop(lock);
-                Ok(store)
+                ready.map(|()| store)
             }
             Kind::Postgres(_) => {
                 let store = Self::connect_postgres(target, options).await?;
-                match read_ledger(&store.pool).await? {
-                    Ledger::Version(version) if version >= SCHEMA_VERSION => {}
-                    Ledger::Version(found) => {
-                        return Err(StoreError::Outdated { found, wanted: SCHEMA_VERSION });
-                    }
-                    Ledger::Empty if access == Access::Create => apply(&store.pool, 0).await.map(drop)?,
-                    Ledger::Empty => return Err(no_tables(target)),
-                    Ledger::Foreign => return Err(foreign(target)),
-                }
+                store.make_ready(access).await?;
                 Ok(store)
             }
+        }
+    }
+
+    /// Initialises an empty database if `access` allows, upgrades SQLite, and refuses what is not ours.
+    async fn make_ready(&self, access: Access) -> Result<(), StoreError> {
+        match (read_ledger(&self.pool).await?, &self.pool) {
+            (Ledger::Version(version), _) if version >= SCHEMA_VERSION => Ok(()),
+            (Ledger::Version(version), Pool::Sqlite(_)) => apply(&self.pool, version).await.map(drop),
+            (Ledger::Version(found), Pool::Postgres(_)) => Err(StoreError::Outdated { found, wanted: SCHEMA_VERSION }),
+            (Ledger::Empty, _) if access == Access::Existing => Err(no_tables(&self.target)),
+            (Ledger::Empty, pool) => {
+                if let Pool::Sqlite(db) = pool {
+                    sqlx::raw_sql(sqlite::WRITE_AHEAD).execute(db).await?;
+                }
+                apply(pool, 0).await.map(drop)
+            }
+            (Ledger::Foreign, _) => Err(foreign(&self.target)),
         }
     }
 

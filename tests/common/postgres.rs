@@ -162,6 +162,20 @@ pub(crate) fn with_database(url: &str, database: &str) -> String {
     options.map_or_else(|| format!("{base}/{database}"), |options| format!("{base}/{database}?{options}"))
 }
 
+/// `url` with another role, which needs no password.
+pub(crate) fn with_role(url: &str, role: &str) -> String {
+    let mut quoted = String::new();
+    for byte in role.bytes() {
+        match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'_' => quoted.push(char::from(byte)),
+            other => quoted += &format!("%{other:02X}"),
+        }
+    }
+    let (scheme, rest) = url.split_once("://").expect("a URL");
+    let place = rest.split_once('@').map_or(rest, |(_, place)| place);
+    format!("{scheme}://{quoted}@{place}")
+}
+
 fn database_of(url: &str) -> &str {
     let place = url.split('?').next().unwrap_or(url);
     place.rsplit('/').next().unwrap_or_default()
