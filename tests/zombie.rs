@@ -10,6 +10,7 @@ use crate::common::data;
 use crate::common::engine::{Db, Engine};
 use crate::common::oracle::Snapshot;
 use crate::common::proxy::Proxy;
+#[cfg(feature = "failpoints")]
 use crate::common::wait::wait_until;
 
 const LIST: &str = "zombie";
