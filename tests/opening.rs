@@ -32,9 +32,11 @@ fn five_at_once(engine: Engine, round: usize) {
     }
     let export = home.enlist(&db).args(["export", "--list", "new", "--format", "jsonl"]).run().expect(0).text();
     assert_eq!(export.lines().count(), 21, "round {round}");
+    // The second process may find that the other file came in between: then it imports its own again.
+    let jobs = db.number("SELECT CAST(count(*) AS BIGINT) FROM jobs");
+    assert!(matches!(jobs, Some(2 | 3)), "round {round}: {jobs:?} jobs");
     for (rows, sql) in [
         (1, "SELECT CAST(count(*) AS BIGINT) FROM lists"),
-        (2, "SELECT CAST(count(*) AS BIGINT) FROM jobs"),
         (0, "SELECT CAST(count(*) AS BIGINT) FROM jobs WHERE state <> 'done'"),
     ] {
         assert_eq!(db.number(sql), Some(rows), "round {round}: {sql}");

@@ -105,7 +105,7 @@ impl Sink {
                 Ok(Reader::Gone)
             }
             (Err(error), Self::Stdout(_)) => {
-                let fault = Fault::new(Code::UnwritableFile, format!("standard output cannot be written: {error}"));
+                let fault = Fault::new(code_of(&error), format!("standard output cannot be written: {error}"));
                 Err(fault.hint("check where it is redirected to"))
             }
             (Err(error), Self::Aside { path, .. } | Self::Device { path, .. }) => Err(unwritable(path, &error)),
@@ -163,8 +163,12 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+fn code_of(error: &std::io::Error) -> Code {
+    if error.kind() == ErrorKind::StorageFull { Code::DiskFull } else { Code::UnwritableFile }
+}
+
 fn unwritable(path: &Path, error: &std::io::Error) -> Fault {
-    let code = if error.kind() == ErrorKind::StorageFull { Code::DiskFull } else { Code::UnwritableFile };
+    let code = code_of(error);
     if error.kind() == ErrorKind::NotFound {
         return Fault::new(code, format!("'{}' cannot be written: its folder does not exist", path.display()));
     }

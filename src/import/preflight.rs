@@ -124,9 +124,10 @@ async fn refuse_renaming(store: &Store, list: ListId, taken: &[Recipient], most:
         })
         .collect();
     let phones: Vec<&str> = said.keys().copied().collect();
-    let known: Vec<_> = store.members_of(list, &phones).await.map_err(StoreError::into_fault_midway)?;
+    // What an unfinished import wrote meanwhile is not what the list has been.
+    let known = store.settled_names(list, &phones).await.map_err(StoreError::into_fault_midway)?;
     let named: Vec<_> =
-        known.iter().filter_map(|member| Some((said.get(member.phone.as_str())?, member.name.as_deref()?))).collect();
+        known.iter().filter_map(|(phone, name)| Some((said.get(phone.as_str())?, name.as_str()))).collect();
     let renamed = named.iter().filter(|(said, stored)| *said != stored).count();
     if named.len() < KNOWN_PEOPLE || renamed as f64 * 100.0 <= most * named.len() as f64 {
         return Ok(());

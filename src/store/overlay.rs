@@ -20,6 +20,14 @@ pub(crate) struct Origin {
     list: ListId,
 }
 
+const SETTLED_SQLITE: &str = "SELECT r.phone, r.name
+    FROM json_each($2) p CROSS JOIN recipients r ON r.list_id = $1 AND r.phone = p.value
+    JOIN jobs j ON j.id = r.job_id AND j.state = 'done'
+    WHERE r.name IS NOT NULL";
+const SETTLED_POSTGRES: &str = "SELECT r.phone, r.name
+    FROM recipients r JOIN jobs j ON j.id = r.job_id AND j.state = 'done'
+    WHERE r.list_id = $1 AND r.phone = ANY($2) AND r.name IS NOT NULL";
+
 /// Each element of $3 is `[phone, name, status, attributes, version]`; $1 is the scratch job.
 const SEED: &str = "INSERT INTO recipients
       (list_id, created_at, updated_at, phone, name, status, attributes, source_version)
@@ -49,6 +57,21 @@ impl Store {
     /// The store and the list that tell what is known already: the real ones under a scratch store.
     pub(crate) fn judging(&self, list: ListId) -> (&Self, ListId) {
         self.origin.as_ref().map_or((self, list), |origin| (&*origin.store, origin.list))
+    }
+
+    /// The names stored for these phones by imports that are done: phone and name.
+    pub(crate) async fn settled_names(
+        &self,
+        list: ListId,
+        phones: &[&str],
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        Ok(match &self.pool {
+            Pool::Sqlite(db) => {
+                let phones = json_array(phones.iter().copied());
+                sqlx::query_as(SETTLED_SQLITE).bind(list.0).bind(phones).fetch_all(db).await?
+            }
+            Pool::Postgres(db) => sqlx::query_as(SETTLED_POSTGRES).bind(list.0).bind(phones).fetch_all(db).await?,
+        })
     }
 
     /// What is stored about these phones; those without a recipient are left out.

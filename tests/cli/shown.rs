@@ -19,11 +19,11 @@ fn on_a_terminal(words: &str, environment: &[(&str, &str)]) -> String {
 #[test]
 fn a_terminal_shows_a_bar_unless_it_is_switched_off() {
     let shown = on_a_terminal("", &[]);
-    assert!(shown.contains("% ") && shown.contains(" rows, ") && shown.contains(" of "), "no bar: {shown}");
+    assert!(shown.contains("[=") && shown.contains(" rows, ") && shown.contains(" of "), "no bar: {shown}");
     assert!(shown.contains("30,000 rows"), "no summary: {shown}");
     for words in ["--no-progress", "-q"] {
         let shown = on_a_terminal(words, &[]);
-        assert!(!shown.contains("% ") && !shown.contains("\u{1b}[2K"), "{words} shows a bar: {shown}");
+        assert!(!shown.contains("[=") && !shown.contains("\u{1b}[2K"), "{words} shows a bar: {shown}");
     }
     assert!(on_a_terminal("-q", &[]).trim().is_empty());
     assert!(!on_a_terminal("", &[("TERM", "dumb")]).contains('\u{1b}'), "a dumb terminal gets escapes");

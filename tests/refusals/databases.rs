@@ -120,7 +120,7 @@ fn the_shared_variable_is_used_only_where_our_tables_are() {
         let own = Db::fresh(engine);
         home.enlist(&own).arg("migrate").run().expect(0);
         let output = home.bare().env("DATABASE_URL", &own.url).args(import).run().expect(0);
-        assert!(output.stderr.contains("(from DATABASE_URL)"), "{}", output.told());
+        assert!(output.stderr.contains("(DATABASE_URL)"), "{}", output.told());
         assert!(!home.path().join("data").exists(), "another database was made");
     }
     let output = home().bare().env("DATABASE_URL", "sqlite:absent.db").args(["lists", "--json"]).run();
@@ -153,7 +153,7 @@ fn another_applications_sqlite_file_and_a_file_that_is_none_are_refused() {
 fn the_default_database_is_for_its_owner_alone() {
     let home = home();
     let output = home.bare().args(["import", "in.csv", "--list", "x", "--json"]).run().expect(0);
-    assert!(output.stderr.contains("(from default)"), "{}", output.told());
+    assert!(output.stderr.contains("(default)"), "{}", output.told());
     let mode = |name: &str| std::fs::metadata(home.path().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("data/enlist"), mode("data/enlist/enlist.db")), (0o700, 0o600));
 }
