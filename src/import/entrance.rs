@@ -20,7 +20,7 @@ use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::owner::Owner;
 use crate::settings::Settings;
-use crate::source::{self, Survey};
+use crate::source::{self, Reading, Survey};
 use crate::stop::Stop;
 use crate::store::{Admission, Ask, Created, Engine, JobRow, Lease, Payload, Store, StoreError};
 
@@ -40,6 +40,13 @@ pub(crate) struct Opened {
     pub(crate) source: String,
     /// The spool file, when the input cannot be read twice.
     pub(crate) spool: Option<PathBuf>,
+}
+
+impl Opened {
+    /// Every file under the state folder that the input is kept in.
+    pub(crate) fn spools(&self) -> Vec<PathBuf> {
+        self.spool.iter().cloned().chain(self.survey.sheet_spool().map(PathBuf::from)).collect()
+    }
 }
 
 /// What the import was let in for.
@@ -79,12 +86,13 @@ pub(crate) fn open_input(
             }
         }
     };
-    let encoding = match continued {
-        Some(job) => Some(job.payload.settings.encoding.as_str()),
-        None => request.wanted.encoding.as_deref(),
+    let (encoding, sheet) = match continued.map(|job| &job.payload.settings) {
+        Some(settings) => (Some(settings.encoding.as_str()), settings.sheet.as_deref()),
+        None => (request.wanted.encoding.as_deref(), request.wanted.sheet.as_deref()),
     };
     let region = request.wanted.region.as_deref();
-    let survey = source::survey(&path, encoding, region, &mut |bytes, total| {
+    let reading = Reading { encoding, region, sheet, spool_dir: &spool_dir, stopped: &|| stop_fault(stop) };
+    let survey = source::survey(&path, &reading, &mut |bytes, total| {
         // Nobody listening any more is no reason to stop.
         let _ = events.send(Event::Surveyed { bytes, total });
     })?;

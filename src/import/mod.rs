@@ -15,6 +15,8 @@ mod reader;
 pub mod report;
 mod tally;
 
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,7 +118,7 @@ async fn run(
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {
             replay(report, &job);
-            remove_spool(opened.spool.as_deref());
+            remove_spools(&opened.spools());
             return Ok(());
         }
     };
@@ -124,10 +126,13 @@ async fn run(
     report.settings = Some(job.payload.settings.clone());
     report.warnings.extend(entrance::grid_warnings(request, job.grid));
 
-    let spool = opened.spool.clone();
+    let (spools, sheet_spool) = (opened.spools(), opened.survey.sheet_spool().map(PathBuf::from));
     let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
-    if outcome.is_ok() {
-        remove_spool(spool.as_deref());
+    match &outcome {
+        Ok(()) => remove_spools(&spools),
+        // A failed job that is run again makes the text of its sheet again; standard input is gone.
+        Err(fault) if fault.code.exit() == Exit::Failed => remove_spools(sheet_spool.as_slice()),
+        Err(_) => {}
     }
     outcome
 }
@@ -141,11 +146,15 @@ fn replay(report: &mut Report, job: &JobRow) {
     report.resumed_rows = report.counts.rows;
 }
 
-fn remove_spool(spool: Option<&std::path::Path>) {
-    if let Some(path) = spool
-        && let Err(error) = std::fs::remove_file(path)
-    {
-        tracing::warn!(path = %path.display(), %error, "the spool file stays behind");
+/// Removes the spool files of a job that ended; another import of the same content may have done it already.
+pub(crate) fn remove_spools(spools: &[PathBuf]) {
+    for path in spools {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                tracing::warn!(path = %path.display(), %error, "the spool file stays behind");
+            }
+            _ => {}
+        }
     }
 }
 

@@ -4,12 +4,14 @@
 //! waiting within moments, although nothing was begun yet; a half-written spool file is removed where its
 //! writer can be reached.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
+use crate::import::remove_spools;
 use crate::import::report::{Event, Request};
 use crate::settings::Settings;
 use crate::stop::Stop;
@@ -31,8 +33,14 @@ pub(crate) async fn open(
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
     let mut reading = tokio::task::spawn_blocking(move || {
         let opened = open_input(&request, continued.as_ref(), &stopping, &events)?;
-        let settings = settings(&request, &opened, continued.as_ref())?;
-        Ok((opened, settings))
+        match settings(&request, &opened, continued.as_ref()) {
+            Ok(settings) => Ok((opened, settings)),
+            Err(fault) => {
+                // Nothing comes of the sheet, and its text can be made again.
+                remove_spools(opened.survey.sheet_spool().map(PathBuf::from).as_slice());
+                Err(fault)
+            }
+        }
     });
     loop {
         let ended = tokio::time::timeout(LOOK, &mut reading).await;

@@ -1,7 +1,7 @@
-//! Input that can be read only once, kept in a file.
+//! Input that can be read only once, or not as it is, kept in a file.
 //!
-//! Owns which inputs need that, and the spool file. It does not know the content. Invariant: a file
-//! named `<fingerprint>.spool` is whole and on disk; it is written aside and renamed.
+//! Owns which inputs can be read only once, and how a spool file comes to be. It does not know the content.
+//! Invariant: a file named `….spool` is whole and on disk; it is written aside and renamed.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -32,8 +32,7 @@ pub fn must_spool(path: &Path) -> bool {
 /// `fault_of` makes of the reader's.
 pub fn spool(reader: &mut dyn Read, dir: &Path) -> Result<PathBuf, Fault> {
     let fail = |error: io::Error| unwritable(dir, &error);
-    make_private(dir).map_err(fail)?;
-    let mut file = tempfile::Builder::new().prefix(".spool-").tempfile_in(dir).map_err(fail)?;
+    let aside = Aside::begin(dir)?;
     let mut hasher = blake3::Hasher::new();
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -44,14 +43,37 @@ pub fn spool(reader: &mut dyn Read, dir: &Path) -> Result<PathBuf, Fault> {
             Err(error) => return Err(fault_of(error, Path::new("standard input"))),
         };
         hasher.update(read);
-        file.write_all(read).map_err(fail)?;
+        aside.as_file().write_all(read).map_err(fail)?;
     }
-    file.as_file().sync_all().map_err(fail)?;
     let path = dir.join(format!("{}.spool", hasher.finalize().to_hex()));
-    file.persist(&path).map_err(|error| fail(error.error))?;
-    // The new name must survive a power cut as well, or a resumed job would miss its input.
-    fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(fail)?;
+    aside.keep_as(&path)?;
     Ok(path)
+}
+
+/// A spool file that is being written; it vanishes unless it is kept.
+pub(super) struct Aside(tempfile::NamedTempFile);
+
+impl Aside {
+    /// An empty file with mode 0600 in `dir`, which is made with mode 0700.
+    pub(super) fn begin(dir: &Path) -> Result<Self, Fault> {
+        let begun = make_private(dir).and_then(|()| tempfile::Builder::new().prefix(".spool-").tempfile_in(dir));
+        begun.map(Self).map_err(|error| unwritable(dir, &error))
+    }
+
+    /// The file, to write into.
+    pub(super) fn as_file(&self) -> &fs::File {
+        self.0.as_file()
+    }
+
+    /// Gives the file its name in the same folder once all of it is on disk.
+    pub(super) fn keep_as(self, path: &Path) -> Result<(), Fault> {
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let fail = |error: io::Error| unwritable(dir, &error);
+        self.0.as_file().sync_all().map_err(fail)?;
+        self.0.persist(path).map_err(|error| fail(error.error))?;
+        // The new name must survive a power cut as well, or a resumed job would miss its input.
+        fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(fail)
+    }
 }
 
 /// Makes a folder that only its owner can enter.
@@ -69,12 +91,12 @@ fn make_private(dir: &Path) -> io::Result<()> {
 }
 
 /// What an error while writing into `dir` means.
-fn unwritable(dir: &Path, error: &io::Error) -> Fault {
+pub(super) fn unwritable(dir: &Path, error: &io::Error) -> Fault {
     let shown = dir.display();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Fault::new(Code::DiskFull, format!("no room in '{shown}' for a copy of the input"))
-                .hint("free some space, or import from a file instead of a pipe")
+                .hint("free some space, or import from a CSV file instead of a pipe or a workbook")
         }
         _ => Fault::new(Code::UnwritableFile, format!("the input cannot be copied into '{shown}': {}", error.kind())),
     }
