@@ -139,7 +139,7 @@ both! {
 
 /// Rows of `phones`, each `times` times at scattered places, with names that tell file and row.
 fn overlapping(mark: &str, phones: std::ops::Range<usize>, times: usize, seed: u64) -> String {
-    let mut rows: Vec<usize> = phones.clone().flat_map(|k| std::iter::repeat_n(k, times)).collect();
+    let mut rows: Vec<usize> = phones.flat_map(|k| std::iter::repeat_n(k, times)).collect();
     fastrand::Rng::with_seed(seed).shuffle(&mut rows);
     let mut text = String::from("phone,name,file\n");
     for (row, k) in rows.into_iter().enumerate() {

@@ -78,7 +78,7 @@ pub(crate) fn open_input(
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             let source = absolute.to_string_lossy().into_owned();
             if source::must_spool(&absolute) {
-                let pipe = absolute.clone();
+                let pipe = absolute;
                 let path = source::spool(&mut Feed::start(move || File::open(pipe), stop), &spool_dir)?;
                 (path.clone(), "-".to_owned(), Some(path))
             } else {

@@ -51,7 +51,7 @@ fn entries(entries: &[(&str, &[u8])]) -> Vec<u8> {
     zip_of(entries, SimpleFileOptions::default())
 }
 
-type Pack = fn(&[u8]) -> Vec<u8>;
+pub(super) type Pack = fn(&[u8]) -> Vec<u8>;
 
 const STREAMS: [(Pack, Packing); 3] = [(zstd, Packing::Zstd), (bzip2, Packing::Bzip2), (xz, Packing::Xz)];
 

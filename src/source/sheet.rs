@@ -144,7 +144,7 @@ mod tests {
     fn rows_keep_their_numbers_and_columns_their_places() {
         assert_eq!(
             lines(&[(2, 1, "phone"), (2, 2, "name"), (4, 1, "1"), (5, 2, "x,\"y\"")]),
-            concat!("\n\n,phone,name\n\n,1,\n,,\"x,\"\"y\"\"\"\n")
+            "\n\n,phone,name\n\n,1,\n,,\"x,\"\"y\"\"\"\n"
         );
         assert_eq!(lines(&[(0, 0, "a"), (0, 1, ""), (1, 3, "b\nc")]), "a,,,\n,,,b c\n");
         assert_eq!(lines(&[]), "");

@@ -234,12 +234,12 @@ fn no_byte_of_a_changed_file_gets_through() {
     in_place[2 * BLOCK + 5] ^= 1;
     let swapped = [&original[BLOCK..2 * BLOCK], &original[..BLOCK], &original[2 * BLOCK..]].concat();
     let longer = [&original[..], b"x"].concat();
-    let packings: [fn(&[u8]) -> Vec<u8>; 6] =
-        [<[u8]>::to_vec, gzip, packed::zstd, packed::bzip2, packed::xz, packed::zip];
+    let packings: [packed::Pack; 6] = [<[u8]>::to_vec, gzip, packed::zstd, packed::bzip2, packed::xz, packed::zip];
     for pack in packings {
+        let packed = pack(&original);
         for other in [&in_place[..], &longer, &original[..original.len() - 1], b"", &swapped] {
             let folder = Folder::new();
-            let path = folder.file(&pack(&original));
+            let path = folder.file(&packed);
             let surveyed = look_at(&path, None, None).unwrap();
             fs::write(folder.0.path().join("new"), pack(other)).unwrap();
             fs::rename(folder.0.path().join("new"), &path).unwrap();

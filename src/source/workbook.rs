@@ -122,7 +122,7 @@ impl Book<'_> {
                     error => self.fault_of(&error),
                 })?;
                 self.convert(&mut book, |book, sheet, sink| {
-                    push_range(book.worksheet_range(sheet).map_err(|error| self.fault_of(&error))?, sink)
+                    push_range(&book.worksheet_range(sheet).map_err(|error| self.fault_of(&error))?, sink)
                 })
             }
             Format::Xls => {
@@ -131,7 +131,7 @@ impl Book<'_> {
                     error => self.ole_fault(&error),
                 })?;
                 self.convert(&mut book, |book, sheet, sink| {
-                    push_range(book.worksheet_range(sheet).map_err(|error| self.fault_of(&error))?, sink)
+                    push_range(&book.worksheet_range(sheet).map_err(|error| self.fault_of(&error))?, sink)
                 })
             }
         }
@@ -306,7 +306,7 @@ const UNLOCK: &str = "remove the password in Excel, or save it as CSV UTF-8 and 
 type Sink<'a> = dyn FnMut(u32, u32, &DataRef<'_>) -> Result<(), Fault> + 'a;
 
 /// Hands on the cells of a sheet that lies in memory.
-fn push_range(range: Range<Data>, sink: &mut Sink<'_>) -> Result<(), Fault> {
+fn push_range(range: &Range<Data>, sink: &mut Sink<'_>) -> Result<(), Fault> {
     let (top, left) = range.start().unwrap_or_default();
     for (row, cells) in (top..).zip(range.rows()) {
         for (column, value) in (left..).zip(cells) {
