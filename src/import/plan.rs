@@ -12,7 +12,7 @@ use crate::mapping::{names_a_phone, resolve};
 use crate::normalise::Normaliser;
 use crate::quoting::PLAIN;
 use crate::settings::{HeaderRow, Settings, ShortRows, Wanted, visible};
-use crate::source::{Survey, fault_of};
+use crate::source::{FIRST_SHEET, Survey, fault_of};
 
 /// Reads the head of `survey` and resolves `wanted` against it.
 pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
@@ -107,6 +107,11 @@ fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, survey: &Survey,
                 format!("line {} is '{first}'; line {} looks like the header", sniffed.first_row.line, later.line),
             )
             .hint(format!("pass --skip-lines {}", later.skip_lines))
+        }
+        None if survey.warnings.iter().any(|warning| warning.code == FIRST_SHEET) => {
+            let sheet = survey.sheet.as_deref().unwrap_or_default();
+            Fault::new(Code::NoPhoneColumn, format!("{} in the first sheet '{sheet}'", fault.message))
+                .hint("name another sheet with --sheet NAME, or the column with --map phone=HEADER")
         }
         None => fault,
     }

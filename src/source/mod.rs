@@ -41,6 +41,9 @@ pub use charset::check_encoding;
 pub use spool::{must_spool, spool};
 pub use survey::survey;
 
+/// The code of the warning that a workbook has other sheets than the one that was read unasked.
+pub const FIRST_SHEET: &str = "first_sheet";
+
 /// How the bytes of the file are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packing {

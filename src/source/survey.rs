@@ -93,7 +93,10 @@ fn survey_sheet(
     read_through(&mut recorder, &mut || {}).map_err(fail)?;
     let (_, recording) = recorder.finish(spooled.path.clone());
     if recording.bytes == 0 {
-        return Err(Fault::new(Code::EmptyFile, format!("the sheet '{}' of '{shown}' is empty", spooled.sheet)));
+        // A file without text has no use for resuming.
+        let _ = std::fs::remove_file(&spooled.path);
+        return Err(Fault::new(Code::EmptyFile, format!("the sheet '{}' of '{shown}' is empty", spooled.sheet))
+            .hint("name another sheet with --sheet NAME"));
     }
     Ok(Survey {
         fingerprint,

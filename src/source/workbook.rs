@@ -20,10 +20,10 @@ use zip::ZipArchive;
 
 use crate::fault::{Code, Fault, Warning};
 
-use super::Reading;
 use super::sheet::{Lines, Refused};
 use super::spool::{Aside, unwritable};
 use super::verified::{Recording, Verified};
+use super::{FIRST_SHEET, Reading};
 
 /// Changes whenever the same sheet gives another text; part of the spool's name.
 const CONVERSION: &str = "1";
@@ -196,7 +196,7 @@ impl Book<'_> {
         let warnings = if visible.len() > 1 {
             let (shown, count, name) = (self.shown, visible.len(), &first.name);
             vec![Warning::new(
-                "first_sheet",
+                FIRST_SHEET,
                 format!("'{shown}' has {count} sheets; '{name}' was read, --sheet NAME reads another"),
             )]
         } else {
