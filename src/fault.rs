@@ -113,15 +113,21 @@ codes! {
     TruncatedGzip "truncated_gzip" Failed
         "the compressed file ends early, so its last rows are missing"
         "copy the file again and run the same command";
+    TruncatedArchive "truncated_archive" Failed
+        "the zstd, bzip2, xz or zip file ends early, so its last rows are missing"
+        "copy the file again and run the same command";
     IsZip "is_zip" Failed
-        "the file is a zip archive"
+        "the file is a zip archive that does not hold exactly one list that can be read"
         "unpack it and import the list inside";
     IsXlsx "is_xlsx" Failed
-        "the file is an Excel workbook, whatever its name says"
+        "the file is an Excel or OpenDocument workbook that cannot be read"
         "save it as CSV UTF-8 and import that";
     IsXls "is_xls" Failed
-        "the file is an old Excel workbook, whatever its name says"
+        "the file is an old Excel workbook that cannot be read"
         "save it as CSV UTF-8 and import that";
+    UnknownSheet "unknown_sheet" Usage
+        "the workbook has no sheet of that name"
+        "pass one of the names in the message with --sheet";
     IsDirectory "is_directory" Failed
         "the path is a folder"
         "name a file in it";

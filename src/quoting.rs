@@ -24,7 +24,7 @@ pub fn push_record<'a>(out: &mut Vec<u8>, cells: impl IntoIterator<Item = &'a [u
 ///
 /// Without a quote in the dialect a delimiter or a line end inside the cell has no spelling; a space (or
 /// `_` where the delimiter is the space) stands for it then.
-fn push_cell(out: &mut Vec<u8>, cell: &[u8], dialect: &Dialect) {
+pub fn push_cell(out: &mut Vec<u8>, cell: &[u8], dialect: &Dialect) {
     let breaks = |b: u8| b == dialect.delimiter || b == b'\n' || b == b'\r';
     let Some(quote) = dialect.quote else {
         let filler = if dialect.delimiter == b' ' { b'_' } else { b' ' };

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::position::Position;
 
-/// The program's own rules that decide an outcome: decoder, phone metadata, lane hash.
+/// The program's own rules that decide an outcome: decoder, text of a sheet, phone metadata, lane hash.
 ///
 /// Changes whenever one of them changes; an unfinished import under other rules begins anew (rule 9).
-pub const RULES_VERSION: &str = "decode1-rlibphonenumber2.2.15-fnv1a";
+pub const RULES_VERSION: &str = "decode1-sheet1-rlibphonenumber2.2.15-fnv1a";
 
 /// How the cells of the text are told apart. All three are ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,8 @@ pub struct Wanted {
     pub escape: Option<u8>,
     /// `--encoding`, as written.
     pub encoding: Option<String>,
+    /// `--sheet`, as written.
+    pub sheet: Option<String>,
     /// `--no-header`.
     pub header: HeaderRow,
     /// `--skip-lines`: physical lines above the header.
@@ -182,6 +184,10 @@ pub struct Settings {
     pub blank: Blank,
     /// What a short row means.
     pub short_rows: ShortRows,
+    /// The sheet that is read, where the input is a workbook.
+    // Left out when there is none, so that jobs stored before sheets were read keep their digest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sheet: Option<String>,
 }
 
 impl Settings {
@@ -200,6 +206,7 @@ impl Settings {
             ("quote", sign(self.dialect.quote)),
             ("escape", sign(self.dialect.escape)),
             ("encoding", self.encoding.clone()),
+            ("sheet", self.sheet.clone().unwrap_or_else(|| "none".to_owned())),
             ("header", if self.header_row == HeaderRow::Present { "present" } else { "absent" }.to_owned()),
             ("skip-lines", self.skip_lines.to_string()),
             ("map phone", column(Some(self.columns.phone))),

@@ -214,6 +214,7 @@ impl<'a> Case<'a> {
             ("delimiter", "--delimiter"),
             ("encoding", "--encoding"),
             ("escape", "--escape"),
+            ("sheet", "--sheet"),
             ("skip_lines", "--skip-lines"),
             ("type", "--type"),
             ("max_name", "--max-name-length"),

@@ -2,7 +2,7 @@
 //!
 //! A case is a folder with its input bytes and an `expect.json`:
 //!
-//! * `args`: import options (region, delimiter, encoding, escape, header, skip_lines, map, type, max_name, batch,
+//! * `args`: import options (region, delimiter, encoding, escape, sheet, header, skip_lines, map, type, max_name, batch,
 //!   newer_by, input: `-` is standard input) and `steps`, several runs in turn; a step can be killed after so many
 //!   records (`kill_after_records`), take another region, or run twice at once (`a.csv & a.csv`)
 //! * `generate`: inputs that are made instead of kept: `{file: [{"text": …, "times": n}, …]}`
@@ -23,10 +23,7 @@ use crate::case::Case;
 use crate::common::engine::{Db, Engine};
 
 /// Cases on which we decided otherwise, with the reason. Only `debatable` ones may stand here.
-const DECIDED_OTHERWISE: &[(&str, &str)] = &[
-    ("fil-09-zip-with-one-csv", "archives are refused with is_zip, which names the lists inside"),
-    ("fil-10-zip-macosx", "archives are refused with is_zip, which names the lists inside"),
-];
+const DECIDED_OTHERWISE: &[(&str, &str)] = &[];
 
 /// How many cases run at once.
 const THREADS: usize = 3;

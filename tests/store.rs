@@ -53,6 +53,7 @@ pub(crate) fn settings(blank: Blank, version: Option<usize>) -> Settings {
         max_name_length: None,
         blank,
         short_rows: ShortRows::Reject,
+        sheet: None,
     }
 }
 

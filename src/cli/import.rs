@@ -37,7 +37,7 @@ Examples:
 Run the same command again after a crash, a kill or a reboot: it goes on where it stopped.
 A file that was imported before is not read again; --again does.")]
 pub(crate) struct Args {
-    /// The file, or - for standard input; gzip is unpacked
+    /// The file, or - for standard input: CSV, also compressed (gzip, zstd, bzip2, xz, zip), or a workbook (xlsx, xls, ods)
     pub(crate) file: PathBuf,
     /// The list to import into
     #[arg(long, value_name = "NAME")]
@@ -63,6 +63,9 @@ pub(crate) struct Args {
     /// Character set, for example windows-1254 [default: found out]
     #[arg(long, value_name = "NAME", help_heading = FORMAT)]
     encoding: Option<String>,
+    /// The sheet of a workbook [default: the first]
+    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
+    sheet: Option<String>,
     /// The first row is data; name the phone column with --map phone=#N
     #[arg(long, help_heading = FORMAT)]
     no_header: bool,
@@ -201,6 +204,7 @@ impl Args {
             quote,
             escape,
             encoding: self.encoding.clone(),
+            sheet: self.sheet.clone(),
             header: if self.no_header { HeaderRow::Absent } else { HeaderRow::Present },
             skip_lines: self.skip_lines,
             short_rows: self.short_rows.into(),

@@ -19,7 +19,7 @@ use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::owner::Owner;
 use crate::settings::Settings;
-use crate::source::{self, Spool, SpoolFolder, Survey};
+use crate::source::{self, Reading, Spool, SpoolFolder, Survey};
 use crate::stop::Stop;
 use crate::store::{Admission, Ask, Created, Engine, JobRow, Lease, Payload, Store, StoreError};
 
@@ -77,12 +77,13 @@ pub(crate) fn open_input(
             }
         }
     };
-    let encoding = match continued {
-        Some(job) => Some(job.payload.settings.encoding.as_str()),
-        None => request.wanted.encoding.as_deref(),
+    let (encoding, sheet) = match continued.map(|job| &job.payload.settings) {
+        Some(settings) => (Some(settings.encoding.as_str()), settings.sheet.as_deref()),
+        None => (request.wanted.encoding.as_deref(), request.wanted.sheet.as_deref()),
     };
     let region = request.wanted.region.as_deref();
-    let survey = source::survey(&path, encoding, region, &mut |bytes, total| {
+    let reading = Reading { encoding, region, sheet, spools, stopped: &|| stop_fault(stop) };
+    let survey = source::survey(&path, &reading, &mut |bytes, total| {
         // Nobody listening any more is no reason to stop.
         let _ = events.send(Event::Surveyed { bytes, total });
     })?;

@@ -16,6 +16,8 @@ mod reader;
 pub mod report;
 mod tally;
 
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -123,6 +125,7 @@ async fn run(
             if let Some(spool) = opened.spool {
                 spool.discard();
             }
+            remove_sheet(opened.survey.sheet_spool());
             return Ok(());
         }
     };
@@ -133,11 +136,18 @@ async fn run(
     // Whatever happens from here on, the job needs its input until it is done.
     let mut spool = opened.spool.take();
     spool.iter_mut().for_each(Spool::keep);
+    let sheet = opened.survey.sheet_spool().map(PathBuf::from);
     let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
-    if outcome.is_ok()
-        && let Some(spool) = spool
-    {
-        spool.discard();
+    match &outcome {
+        Ok(()) => {
+            if let Some(spool) = spool {
+                spool.discard();
+            }
+            remove_sheet(sheet.as_deref());
+        }
+        // A failed job that is run again makes the text of its sheet again; standard input is gone.
+        Err(fault) if fault.code.exit() == Exit::Failed => remove_sheet(sheet.as_deref()),
+        Err(_) => {}
     }
     outcome
 }
@@ -149,6 +159,16 @@ fn replay(report: &mut Report, job: &JobRow) {
     report.settings = Some(job.payload.settings.clone());
     report.counts = job.result.unwrap_or_default();
     report.resumed_rows = report.counts.rows;
+}
+
+/// Removes the text of a sheet; another import of the same workbook may have done it already.
+pub(crate) fn remove_sheet(sheet: Option<&Path>) {
+    if let Some(path) = sheet
+        && let Err(error) = std::fs::remove_file(path)
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(path = %path.display(), %error, "the text of the sheet stays behind");
+    }
 }
 
 /// Works under a lease, and gives it up properly whatever happens.

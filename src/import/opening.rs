@@ -12,6 +12,7 @@ use crate::batch::Outcome;
 use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
+use crate::import::remove_sheet;
 use crate::import::report::{Event, PreviewRow, Request};
 use crate::normalise::Normaliser;
 use crate::row::Row;
@@ -37,9 +38,16 @@ pub(crate) async fn open(
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
     let mut reading = tokio::task::spawn_blocking(move || {
         let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
-        let settings = settings(&request, &opened, continued.as_ref())?;
-        let preview = preview(&opened.survey, &settings, request.preview)?;
-        Ok((opened, settings, preview))
+        let planned = settings(&request, &opened, continued.as_ref())
+            .and_then(|settings| Ok((preview(&opened.survey, &settings, request.preview)?, settings)));
+        match planned {
+            Ok((preview, settings)) => Ok((opened, settings, preview)),
+            Err(fault) => {
+                // Nothing comes of the sheet, and its text can be made again.
+                remove_sheet(opened.survey.sheet_spool());
+                Err(fault)
+            }
+        }
     });
     loop {
         let ended = tokio::time::timeout(LOOK, &mut reading).await;

@@ -3,17 +3,20 @@
 //! Owns the order in which the head is read: dialect, header, mapping. It does not know the store.
 //! Invariant: the same bytes and options give the same settings (rule 9).
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use crate::decode::{HEAD_MAX, Rest, Sniffed, Suspicion, later_header, sniff};
 use crate::fault::{Code, Fault};
 use crate::mapping::{names_a_phone, resolve};
 use crate::normalise::Normaliser;
-use crate::settings::{HeaderRow, Settings, Wanted, visible};
-use crate::source::{Survey, fault_of};
+use crate::quoting::PLAIN;
+use crate::settings::{HeaderRow, Settings, ShortRows, Wanted, visible};
+use crate::source::{FIRST_SHEET, Survey, fault_of};
 
 /// Reads the head of `survey` and resolves `wanted` against it.
 pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
+    let wanted = &as_written(survey, wanted);
     let head = read_head(survey)?;
     // One byte more was asked for than is looked at, so a full head has something behind it.
     let rest = if head.len() <= HEAD_MAX { Rest::Nothing } else { Rest::Unread };
@@ -23,7 +26,7 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         Some(header) => header.clone(),
         None => (1..=sniffed.width).map(|n| format!("#{n}")).collect(),
     };
-    let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, wanted))?;
+    let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, survey, wanted))?;
     let settings = Settings {
         dialect: sniffed.dialect,
         encoding: survey.encoding.clone(),
@@ -37,10 +40,26 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         max_name_length: wanted.max_name_length,
         blank: wanted.blank,
         short_rows: wanted.short_rows,
+        sheet: survey.sheet.clone(),
     };
     // Settings under which no row can be read must not become a job.
     Normaliser::new(&settings)?;
     Ok(settings)
+}
+
+/// The options as they apply to the text: that of a sheet has one dialect, whatever the options say, and its
+/// rows end with their last cell.
+fn as_written<'a>(survey: &Survey, wanted: &'a Wanted) -> Cow<'a, Wanted> {
+    if survey.sheet.is_none() {
+        return Cow::Borrowed(wanted);
+    }
+    Cow::Owned(Wanted {
+        delimiter: Some(PLAIN.delimiter),
+        quote: Some(PLAIN.quote),
+        escape: PLAIN.escape,
+        short_rows: ShortRows::Fill,
+        ..wanted.clone()
+    })
 }
 
 fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
@@ -51,11 +70,19 @@ fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
 }
 
 /// Adds what the head tells about a header in which no phone was found.
-fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, wanted: &Wanted) -> Fault {
+fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, survey: &Survey, wanted: &Wanted) -> Fault {
     if fault.code != Code::NoPhoneColumn || wanted.header == HeaderRow::Absent {
         return fault;
     }
     if let Some(Suspicion::OtherDelimiter(other)) = sniffed.suspicion {
+        if let Some(sheet) = &survey.sheet {
+            let header = sniffed.header.as_deref().unwrap_or_default().join("");
+            return Fault::new(
+                Code::NoPhoneColumn,
+                format!("the header of sheet '{sheet}' is a single cell '{header}'"),
+            )
+            .hint("split the column in the spreadsheet ('Text to columns'), or save the sheet as text");
+        }
         let (used, other) = (visible(sniffed.dialect.delimiter as char), visible(other as char));
         let header = sniffed.header.as_deref().unwrap_or_default().join("");
         return Fault::new(
@@ -80,6 +107,11 @@ fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, wanted: &Wanted)
                 format!("line {} is '{first}'; line {} looks like the header", sniffed.first_row.line, later.line),
             )
             .hint(format!("pass --skip-lines {}", later.skip_lines))
+        }
+        None if survey.warnings.iter().any(|warning| warning.code == FIRST_SHEET) => {
+            let sheet = survey.sheet.as_deref().unwrap_or_default();
+            Fault::new(Code::NoPhoneColumn, format!("{} in the first sheet '{sheet}'", fault.message))
+                .hint("name another sheet with --sheet NAME, or the column with --map phone=HEADER")
         }
         None => fault,
     }

@@ -22,6 +22,7 @@ fn settings(header: &[&str], wanted: &Wanted) -> Settings {
         max_name_length: None,
         blank: Blank::Keep,
         short_rows: ShortRows::Reject,
+        sheet: None,
     }
 }
 

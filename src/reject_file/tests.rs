@@ -27,6 +27,7 @@ fn settings(header: &[&str], dialect: Dialect) -> Settings {
         max_name_length: None,
         blank: Blank::Keep,
         short_rows: ShortRows::Reject,
+        sheet: None,
     }
 }
 

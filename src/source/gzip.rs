@@ -32,24 +32,6 @@ impl<R: BufRead> Gunzip<R> {
     pub(super) fn new(raw: R) -> Self {
         Self { state: State::Between(raw) }
     }
-
-    /// The raw reader, for its counts.
-    pub(super) fn raw(&self) -> Option<&R> {
-        match &self.state {
-            State::Member(member) => Some(member.get_ref()),
-            State::Between(raw) => Some(raw),
-            State::Gone => None,
-        }
-    }
-
-    /// The raw reader back, once all was read.
-    pub(super) fn into_raw(self) -> Option<R> {
-        match self.state {
-            State::Member(member) => Some(member.into_inner()),
-            State::Between(raw) => Some(raw),
-            State::Gone => None,
-        }
-    }
 }
 
 impl<R: BufRead> Read for Gunzip<R> {

@@ -1,36 +1,48 @@
 //! The input as one stream of decoded text.
 //!
-//! Owns opening, fingerprinting, decompressing, converting the character set, seeking or skipping, and
-//! spooling what cannot be read twice. It does not know lines or cells. Invariant: after the survey no
+//! Owns opening, fingerprinting, decompressing, turning a sheet into text, converting the character set,
+//! seeking or skipping, and spooling what cannot be read twice. It does not know rows or columns. Invariant: after the survey no
 //! byte reaches a reader before the digest of its block has been compared with the survey's, so content
 //! that was not surveyed can never get through, whatever happens to the file meanwhile.
 
+mod archive;
+mod cell;
 mod charset;
 mod gzip;
 mod magic;
+mod sheet;
 mod spool;
 mod survey;
 mod transcode;
+mod unpack;
 mod verified;
+mod workbook;
 
 #[cfg(test)]
+mod packed_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workbook_tests;
 
 use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use crate::fault::{Code, Fault, Warning};
 use crate::job::Fingerprint;
 
-use gzip::Gunzip;
+use archive::Entry;
 use transcode::Transcoder;
-use verified::{BLOCK, Blocks, Verified};
+use unpack::unpack;
+use verified::Recording;
 
 pub use charset::check_encoding;
 pub use spool::{Spool, SpoolFolder, must_spool};
 pub use survey::survey;
+
+/// The code of the warning that a workbook has other sheets than the one that was read unasked.
+pub const FIRST_SHEET: &str = "first_sheet";
 
 /// How the bytes of the file are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +51,28 @@ pub enum Packing {
     Plain,
     /// The text is compressed with gzip, in one member or several.
     Gzip,
+    /// With zstd, in one frame or several.
+    Zstd,
+    /// With bzip2, in one stream or several.
+    Bzip2,
+    /// With xz, in one stream or several.
+    Xz,
+    /// The text is the one list in a zip archive.
+    Zip,
+}
+
+/// How an input is to be read.
+pub struct Reading<'a> {
+    /// The user's `--encoding`.
+    pub encoding: Option<&'a str>,
+    /// The region, which decides the legacy character set.
+    pub region: Option<&'a str>,
+    /// The user's `--sheet`; without it the first sheet of a workbook is read.
+    pub sheet: Option<&'a str>,
+    /// Where spool files are kept; the folder is made when a workbook needs it.
+    pub spools: &'a SpoolFolder,
+    /// Asked now and then while a sheet is spooled: why to give up.
+    pub stopped: &'a dyn Fn() -> Option<Fault>,
 }
 
 /// What one pass over an input found; enough to read it again and to notice any change.
@@ -52,15 +86,19 @@ pub struct Survey {
     pub text_bytes: Option<u64>,
     /// The character set by its WHATWG name in lower case.
     pub encoding: String,
-    /// How the bytes are packed.
+    /// How the bytes are packed; of a workbook, those of its spooled sheet.
     pub packing: Packing,
+    /// The sheet that is read, where the file is a workbook.
+    pub sheet: Option<String>,
     /// What a person should know.
     pub warnings: Vec<Warning>,
     path: PathBuf,
+    /// The file that the text is read from: that at `path`, or the spool file of its sheet.
+    recording: Recording,
+    entry: Option<Entry>,
     charset: &'static encoding_rs::Encoding,
     /// The length of the byte order mark.
     mark: usize,
-    blocks: Arc<Blocks>,
 }
 
 /// The decoded text of an input. Every read may fail with `file_changed` (see `fault_of`).
@@ -84,45 +122,52 @@ impl Survey {
         &self.path
     }
 
+    /// The file that the text of a workbook's sheet is kept in. Whoever ends the job removes it; it is made
+    /// again from the workbook when it is missing.
+    pub fn sheet_spool(&self) -> Option<&Path> {
+        self.sheet.is_some().then_some(self.recording.path.as_path())
+    }
+
     /// The decoded text from offset `byte` on; 0 is the first byte after a byte order mark.
     ///
     /// The file is opened by its path again; a file that was replaced, cut or extended since ends the
     /// reading with `file_changed` before any of its own content is handed out. Plain UTF-8 is sought,
-    /// anything else is decoded from its start and discarded up to `byte`.
+    /// anything else is decoded from its start and discarded up to `byte`. A workbook's text comes from its
+    /// spool file, so what becomes of the workbook meanwhile does not matter.
     pub fn open_at(&self, byte: u64) -> Result<TextReader, Fault> {
-        let mut file = open(&self.path)?;
-        let size = file.metadata().map_err(|error| unreadable(&self.path, &error))?.len();
-        if size != self.raw_bytes {
-            return Err(changed(&self.path));
-        }
+        let fail = |error| fault_of(error, &self.path);
+        let mut raw = self.recording.open().map_err(|fault| self.missing_spool(fault))?;
         let mark = self.mark as u64;
         let is_utf8 = self.charset == encoding_rs::UTF_8;
         if self.packing == Packing::Plain && is_utf8 {
-            let raw = byte.saturating_add(mark).min(self.raw_bytes);
-            let number = raw / BLOCK as u64;
-            file.seek(SeekFrom::Start(number * BLOCK as u64)).map_err(|error| unreadable(&self.path, &error))?;
-            let mut reader = Verified::new(file, Arc::clone(&self.blocks), number, self.path.clone());
-            discard(&mut reader, raw % BLOCK as u64).map_err(|error| fault_of(error, &self.path))?;
-            return Ok(TextReader(Box::new(reader)));
+            raw.seek(SeekFrom::Start(byte.saturating_add(mark).min(self.recording.bytes))).map_err(fail)?;
+            return Ok(TextReader(Box::new(raw)));
         }
-        let raw = Verified::new(file, Arc::clone(&self.blocks), 0, self.path.clone());
-        match self.packing {
-            Packing::Plain => self.decode(raw, byte),
-            Packing::Gzip => self.decode(io::BufReader::with_capacity(64 * 1024, Gunzip::new(raw)), byte),
+        if let Some(entry) = self.entry {
+            raw.seek(SeekFrom::Start(entry.start)).map_err(fail)?;
         }
-    }
-
-    /// Strips the byte order mark, converts and skips.
-    fn decode(&self, mut raw: impl BufRead + Send + 'static, byte: u64) -> Result<TextReader, Fault> {
-        let fail = |error| fault_of(error, &self.path);
-        discard(&mut raw, self.mark as u64).map_err(fail)?;
-        if self.charset == encoding_rs::UTF_8 {
+        let mut raw = io::BufReader::with_capacity(64 * 1024, unpack(self.packing, self.entry, raw)?);
+        discard(&mut raw, mark).map_err(fail)?;
+        if is_utf8 {
             discard(&mut raw, byte).map_err(fail)?;
             return Ok(TextReader(Box::new(raw)));
         }
         let mut text = Transcoder::new(raw, self.charset);
         discard(&mut text, byte).map_err(fail)?;
         Ok(TextReader(Box::new(text)))
+    }
+
+    /// What it means that the file cannot be opened again.
+    fn missing_spool(&self, fault: Fault) -> Fault {
+        if self.sheet.is_none() || fault.code != Code::NotFound {
+            return fault;
+        }
+        let shown = self.path.display();
+        Fault::new(
+            Code::FileChanged,
+            format!("the text of '{shown}' was removed from the state folder while it was read"),
+        )
+        .hint("run the same command again; it makes it anew and resumes")
     }
 }
 

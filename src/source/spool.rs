@@ -1,4 +1,4 @@
-//! Input that can be read only once, kept in a file.
+//! Input that can be read only once, or not as it is, kept in a file.
 //!
 //! Owns which inputs need that, and the spool file. It does not know the content. Invariant: a file
 //! named `<fingerprint>-<scope>.spool` is whole and on disk, written aside and renamed, and no process
@@ -50,8 +50,14 @@ impl SpoolFolder {
         Self { dir, scope }
     }
 
-    fn path_of(&self, fingerprint: &str) -> PathBuf {
-        self.dir.join(format!("{fingerprint}-{}.spool", self.scope))
+    /// The folder itself.
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where the copy is kept that `stem` names.
+    pub(super) fn path_of(&self, stem: &str) -> PathBuf {
+        self.dir.join(format!("{stem}-{}.spool", self.scope))
     }
 
     /// Excludes every other process that adds or removes files here, until it is dropped.
@@ -179,6 +185,40 @@ impl Drop for Spool {
     }
 }
 
+/// A spool file that is being written; it vanishes unless it is kept.
+pub(super) struct Aside(tempfile::NamedTempFile);
+
+impl Aside {
+    /// An empty file with mode 0600 in the folder, which is made with mode 0700.
+    pub(super) fn begin(folder: &SpoolFolder) -> Result<Self, Fault> {
+        let begin = || {
+            make_private(&folder.dir)?;
+            let _lock = folder.lock()?;
+            folder.tidy()?;
+            let part = tempfile::Builder::new().prefix(PART).tempfile_in(&folder.dir)?;
+            // Whoever tidies leaves a locked part alone.
+            part.as_file().lock_shared()?;
+            Ok(Self(part))
+        };
+        begin().map_err(|error| unwritable(&folder.dir, &error))
+    }
+
+    /// The file, to write into.
+    pub(super) fn as_file(&self) -> &fs::File {
+        self.0.as_file()
+    }
+
+    /// Gives the file its name in the same folder once all of it is on disk.
+    pub(super) fn keep_as(self, path: &Path) -> Result<(), Fault> {
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let fail = |error: io::Error| unwritable(dir, &error);
+        self.0.as_file().sync_all().map_err(fail)?;
+        self.0.persist(path).map_err(|error| fail(error.error))?;
+        // The new name must survive a power cut as well, or a resumed job would miss its input.
+        fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(fail)
+    }
+}
+
 /// Makes a folder that only its owner can enter.
 fn make_private(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -194,12 +234,12 @@ fn make_private(dir: &Path) -> io::Result<()> {
 }
 
 /// What an error while writing into `dir` means.
-fn unwritable(dir: &Path, error: &io::Error) -> Fault {
+pub(super) fn unwritable(dir: &Path, error: &io::Error) -> Fault {
     let shown = dir.display();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Fault::new(Code::DiskFull, format!("no room in '{shown}' for a copy of the input"))
-                .hint("free some space, or import from a file instead of a pipe")
+                .hint("free some space, or import from a CSV file instead of a pipe or a workbook")
         }
         _ => Fault::new(Code::UnwritableFile, format!("the input cannot be copied into '{shown}': {}", error.kind())),
     }

@@ -4,38 +4,31 @@
 //! character set. It does not keep the content. Invariant: nothing is imported that this pass did not
 //! read to its end, so a cut archive or a foreign file is refused before a row is stored.
 
-use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::fault::{Code, Fault};
 use crate::job::Fingerprint;
 
-use super::charset::{Detector, name};
-use super::gzip::Gunzip;
-use super::magic;
-use super::verified::Recorder;
-use super::{Packing, Survey, fault_of, open, unreadable};
+use super::archive::{self, Content};
+use super::charset::{Charset, Detector, check_encoding, name};
+use super::unpack::unpack;
+use super::verified::{Recorder, Recording};
+use super::workbook::{Format, spool_sheet};
+use super::{Packing, Reading, Survey, fault_of, magic, open, unreadable};
 
 /// How much text is looked at in one go, in bytes.
 const CHUNK: usize = 256 * 1024;
 
-/// How much of a zip archive's end is searched for its directory, in bytes.
-const ZIP_TAIL: u64 = 1024 * 1024;
-
-/// Reads the file at `path` once and says what it is.
+/// Reads the file at `path` and says what it is.
 ///
-/// `encoding` is the user's `--encoding`, `region` decides the legacy character set, and `on_bytes` is
-/// told how many of how many raw bytes were read. Errors: `not_found`, `is_directory`, `empty_file`,
-/// `is_zip`, `is_xlsx`, `is_xls`, `truncated_gzip`, `bad_encoding` (UTF-32), `usage` (unknown encoding)
-/// and `unreadable_file`.
-pub fn survey(
-    path: &Path,
-    encoding: Option<&str>,
-    region: Option<&str>,
-    on_bytes: &mut dyn FnMut(u64, Option<u64>),
-) -> Result<Survey, Fault> {
+/// The bytes are read once; an archive's list and a workbook's sheet are then read in what was recorded.
+/// `on_bytes` is told how many of how many raw bytes were read. Errors: `not_found`, `is_directory`,
+/// `empty_file`, `is_zip`, `is_xlsx`, `is_xls`, `truncated_gzip`, `truncated_archive`, `unknown_sheet`,
+/// `bad_encoding` (UTF-32), `usage` (unknown encoding), `file_changed`, `unreadable_file`, and for workbooks
+/// those of a spool file.
+pub fn survey(path: &Path, reading: &Reading<'_>, on_bytes: &mut dyn FnMut(u64, Option<u64>)) -> Result<Survey, Fault> {
     let shown = path.display().to_string();
     let file = open(path)?;
     let found = file.metadata().map_err(|error| unreadable(path, &error))?;
@@ -49,42 +42,99 @@ pub fn survey(
     let fail = |error: io::Error| fault_of(error, path);
     let total = Some(found.len());
     let mut recorder = Recorder::new(file);
+    let counter = recorder.counter();
+    let mut on_chunk = || on_bytes(counter.load(Ordering::Relaxed), total);
     let head = recorder.fill_buf().map_err(fail)?;
     if head.is_empty() {
         return Err(Fault::new(Code::EmptyFile, format!("'{shown}' is empty")));
     }
-    if magic::is_zip(head) {
-        return Err(zip_fault(path, head, &shown));
+    if magic::is_zip(head) || magic::is_ole(head) {
+        let head = head.to_vec();
+        read_through(&mut recorder, &mut on_chunk).map_err(fail)?;
+        let (whole, recording) = recorder.finish(path.to_owned());
+        let fingerprint = Fingerprint(whole.to_hex().to_string());
+        let content = if magic::is_ole(&head) {
+            Content::Workbook(Format::Xls)
+        } else {
+            archive::look(&recording, &head, &shown)?
+        };
+        return match content {
+            Content::List(entry) => {
+                no_sheets(reading, &shown)?;
+                let mut raw = recording.open()?;
+                raw.seek(SeekFrom::Start(entry.start)).map_err(fail)?;
+                let mut text = Text::new(&shown);
+                text.watch(&mut *unpack(Packing::Zip, Some(entry), raw)?, || {}).map_err(fail)?;
+                Ok(Survey { entry: Some(entry), ..text.finish(reading, fingerprint, recording, Packing::Zip)? })
+            }
+            Content::Workbook(format) => survey_sheet(recording, format, fingerprint, reading, &shown),
+        };
     }
+    let packing = magic::compression(head).unwrap_or(Packing::Plain);
+    no_sheets(reading, &shown)?;
     let mut text = Text::new(&shown);
-    let (recorder, packing) = if magic::is_gzip(head) {
-        let mut gunzip = Gunzip::new(recorder);
-        text.watch(&mut gunzip, |gunzip| on_bytes(gunzip.raw().map_or(0, Recorder::count), total)).map_err(fail)?;
-        let recorder = gunzip.into_raw().ok_or_else(|| Fault::new(Code::Internal, "the gzip reader lost its file"))?;
-        (recorder, Packing::Gzip)
-    } else {
-        text.watch(&mut recorder, |recorder| on_bytes(recorder.count(), total)).map_err(fail)?;
-        (recorder, Packing::Plain)
-    };
-    let charset = text.detector.finish(encoding, region)?;
-    if text.bytes <= charset.mark as u64 {
-        return Err(Fault::new(Code::EmptyFile, format!("'{shown}' holds no text")));
+    text.watch(&mut *unpack(packing, None, &mut recorder)?, on_chunk).map_err(fail)?;
+    let (whole, recording) = recorder.finish(path.to_owned());
+    text.finish(reading, Fingerprint(whole.to_hex().to_string()), recording, packing)
+}
+
+/// Surveys the text of one sheet of a workbook.
+fn survey_sheet(
+    workbook: Recording,
+    format: Format,
+    fingerprint: Fingerprint,
+    reading: &Reading<'_>,
+    shown: &str,
+) -> Result<Survey, Fault> {
+    reading.encoding.map_or(Ok(()), check_encoding)?;
+    let spooled = spool_sheet(&workbook, format, &fingerprint.0, reading, shown)?;
+    let fail = |error: io::Error| fault_of(error, &spooled.path);
+    let mut recorder = Recorder::new(open(&spooled.path)?);
+    read_through(&mut recorder, &mut || {}).map_err(fail)?;
+    let (_, recording) = recorder.finish(spooled.path.clone());
+    if recording.bytes == 0 {
+        // A file without text has no use for resuming.
+        let _ = std::fs::remove_file(&spooled.path);
+        return Err(Fault::new(Code::EmptyFile, format!("the sheet '{}' of '{shown}' is empty", spooled.sheet))
+            .hint("name another sheet with --sheet NAME"));
     }
-    let raw_bytes = recorder.count();
-    let (whole, blocks) = recorder.finish();
-    let is_utf8 = charset.encoding == encoding_rs::UTF_8;
     Ok(Survey {
-        fingerprint: Fingerprint(whole.to_hex().to_string()),
-        raw_bytes,
-        text_bytes: is_utf8.then_some(text.bytes - charset.mark as u64),
-        encoding: name(charset.encoding),
-        packing,
-        warnings: charset.warnings,
-        path: path.to_owned(),
-        charset: charset.encoding,
-        mark: charset.mark,
-        blocks: Arc::new(blocks),
+        fingerprint,
+        raw_bytes: workbook.bytes,
+        text_bytes: Some(recording.bytes),
+        encoding: name(encoding_rs::UTF_8),
+        packing: Packing::Plain,
+        sheet: Some(spooled.sheet),
+        warnings: spooled.warnings,
+        path: workbook.path,
+        recording,
+        entry: None,
+        charset: encoding_rs::UTF_8,
+        mark: 0,
     })
+}
+
+/// Refuses a sheet's name where there are no sheets.
+fn no_sheets(reading: &Reading<'_>, shown: &str) -> Result<(), Fault> {
+    match reading.sheet {
+        None => Ok(()),
+        Some(sheet) => {
+            Err(Fault::new(Code::UnknownSheet, format!("'{shown}' is no workbook, so it has no sheet '{sheet}'"))
+                .hint("leave --sheet out"))
+        }
+    }
+}
+
+/// Reads up to the end for the sake of the digests.
+fn read_through(recorder: &mut Recorder, on_chunk: &mut dyn FnMut()) -> io::Result<()> {
+    loop {
+        let len = recorder.fill_buf()?.len();
+        on_chunk();
+        if len == 0 {
+            return Ok(());
+        }
+        recorder.consume(len);
+    }
 }
 
 /// The text of the file, before its character set is known.
@@ -100,7 +150,7 @@ impl<'a> Text<'a> {
     }
 
     /// Reads all of it; a text that turns out to be another kind of file is an error that carries its fault.
-    fn watch<R: Read>(&mut self, reader: &mut R, mut on_chunk: impl FnMut(&R)) -> io::Result<()> {
+    fn watch(&mut self, reader: &mut dyn Read, mut on_chunk: impl FnMut()) -> io::Result<()> {
         let mut chunk = vec![0; CHUNK];
         loop {
             let mut len = 0;
@@ -112,45 +162,47 @@ impl<'a> Text<'a> {
                     Err(error) => return Err(error),
                 }
             }
-            on_chunk(reader);
+            on_chunk();
             let text = chunk.get(..len).unwrap_or_default();
             if text.is_empty() {
                 return Ok(());
             }
-            if self.bytes == 0 {
-                self.refuse(text)?;
+            if self.bytes == 0
+                && let Some(fault) = magic::refuse(text, self.shown)
+            {
+                return Err(io::Error::other(fault));
             }
             self.bytes += len as u64;
             self.detector.push(text);
         }
     }
 
-    /// Refuses what is no text, inside gzip as well.
-    fn refuse(&self, head: &[u8]) -> io::Result<()> {
-        let fault = if magic::is_zip(head) {
-            Some(magic::zip_fault(head, &[], self.shown))
-        } else if magic::is_gzip(head) {
-            Some(
-                Fault::new(Code::UnreadableFile, format!("'{}' is compressed twice", self.shown))
-                    .hint("unpack it once: 'gunzip -c FILE | enlist import - …'"),
-            )
-        } else {
-            magic::refuse(head, self.shown)
-        };
-        fault.map_or(Ok(()), |fault| Err(io::Error::other(fault)))
+    /// Decides the character set.
+    fn finish(
+        self,
+        reading: &Reading<'_>,
+        fingerprint: Fingerprint,
+        recording: Recording,
+        packing: Packing,
+    ) -> Result<Survey, Fault> {
+        let Charset { encoding, mark, warnings } = self.detector.finish(reading.encoding, reading.region)?;
+        if self.bytes <= mark as u64 {
+            return Err(Fault::new(Code::EmptyFile, format!("'{}' holds no text", self.shown)));
+        }
+        let is_utf8 = encoding == encoding_rs::UTF_8;
+        Ok(Survey {
+            fingerprint,
+            raw_bytes: recording.bytes,
+            text_bytes: is_utf8.then_some(self.bytes - mark as u64),
+            encoding: name(encoding),
+            packing,
+            sheet: None,
+            warnings,
+            path: recording.path.clone(),
+            recording,
+            entry: None,
+            charset: encoding,
+            mark,
+        })
     }
-}
-
-/// What the zip archive at `path` is.
-fn zip_fault(path: &Path, head: &[u8], shown: &str) -> Fault {
-    // What the end says is a help only, so that a failure to read it changes nothing.
-    let tail = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let size = file.metadata()?.len();
-        file.seek(SeekFrom::Start(size.saturating_sub(ZIP_TAIL)))?;
-        let mut tail = Vec::new();
-        file.take(ZIP_TAIL).read_to_end(&mut tail)?;
-        Ok(tail)
-    };
-    magic::zip_fault(head, &tail().unwrap_or_default(), shown)
 }

@@ -5,11 +5,14 @@
 //! recorded file ended. Memory: one block, and 32 bytes for each MiB of the file.
 
 use std::fs::File;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::changed;
+use crate::fault::Fault;
+
+use super::{changed, open, unreadable};
 
 /// The size of a block, in bytes.
 pub(super) const BLOCK: usize = 1024 * 1024;
@@ -32,24 +35,46 @@ pub(super) struct Recorder {
     at: usize,
     whole: blake3::Hasher,
     blocks: Blocks,
-    bytes: u64,
+    bytes: Arc<AtomicU64>,
+}
+
+/// A file as it was recorded.
+#[derive(Debug, Clone)]
+pub(super) struct Recording {
+    pub(super) path: PathBuf,
+    /// How many bytes it has.
+    pub(super) bytes: u64,
+    pub(super) blocks: Arc<Blocks>,
+}
+
+impl Recording {
+    /// Opens the file again, at its start. Errors: `file_changed`, and those of `open`.
+    pub(super) fn open(&self) -> Result<Verified, Fault> {
+        let file = open(&self.path)?;
+        let size = file.metadata().map_err(|error| unreadable(&self.path, &error))?.len();
+        if size != self.bytes {
+            return Err(changed(&self.path));
+        }
+        Ok(Verified::new(file, self.clone()))
+    }
 }
 
 impl Recorder {
     /// A recorder from the present place of the file on.
     pub(super) fn new(file: File) -> Self {
         let block = Vec::with_capacity(BLOCK);
-        Self { file, block, at: 0, whole: blake3::Hasher::new(), blocks: Vec::new(), bytes: 0 }
+        Self { file, block, at: 0, whole: blake3::Hasher::new(), blocks: Vec::new(), bytes: Arc::default() }
     }
 
-    /// How many bytes were read.
-    pub(super) fn count(&self) -> u64 {
-        self.bytes
+    /// How many bytes were read so far; it can be asked while the recorder is lent to a decoder.
+    pub(super) fn counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.bytes)
     }
 
-    /// The digest of all bytes read, and that of each block.
-    pub(super) fn finish(self) -> (blake3::Hash, Blocks) {
-        (self.whole.finalize(), self.blocks)
+    /// The digest of all bytes read, and the recording of the file at `path`.
+    pub(super) fn finish(self, path: PathBuf) -> (blake3::Hash, Recording) {
+        let bytes = self.bytes.load(Ordering::Relaxed);
+        (self.whole.finalize(), Recording { path, bytes, blocks: Arc::new(self.blocks) })
     }
 }
 
@@ -61,7 +86,7 @@ impl BufRead for Recorder {
             if !self.block.is_empty() {
                 self.whole.update(&self.block);
                 self.blocks.push(*blake3::hash(&self.block).as_bytes());
-                self.bytes += self.block.len() as u64;
+                self.bytes.fetch_add(self.block.len() as u64, Ordering::Relaxed);
             }
         }
         Ok(self.block.get(self.at..).unwrap_or_default())
@@ -76,40 +101,70 @@ impl BufRead for Recorder {
 #[derive(Debug)]
 pub(super) struct Verified {
     file: File,
-    path: PathBuf,
+    recording: Recording,
     block: Vec<u8>,
     at: usize,
-    blocks: Arc<Blocks>,
+    /// The block that is read next, at whose start `file` stands.
     next: u64,
+    /// How much of it is to be passed over.
+    skip: usize,
     /// A difference was found; nothing more is handed out.
     differs: bool,
 }
 
 impl Verified {
-    /// A reader from block `next` on, at whose start `file` stands.
-    pub(super) fn new(file: File, blocks: Arc<Blocks>, next: u64, path: PathBuf) -> Self {
-        Self { file, path, block: Vec::with_capacity(BLOCK), at: 0, blocks, next, differs: false }
+    fn new(file: File, recording: Recording) -> Self {
+        Self { file, recording, block: Vec::with_capacity(BLOCK), at: 0, next: 0, skip: 0, differs: false }
+    }
+}
+
+impl Seek for Verified {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let loaded = self.next.saturating_sub(1);
+        let here = match self.block.is_empty() {
+            true => self.next * BLOCK as u64 + self.skip as u64,
+            false => loaded * BLOCK as u64 + self.at as u64,
+        };
+        let target = match to {
+            SeekFrom::Start(byte) => Some(byte),
+            SeekFrom::Current(offset) => here.checked_add_signed(offset),
+            SeekFrom::End(offset) => self.recording.bytes.checked_add_signed(offset),
+        };
+        let target = target.ok_or(io::ErrorKind::InvalidInput)?;
+        let number = target / BLOCK as u64;
+        let within = usize::try_from(target % BLOCK as u64).unwrap_or_default();
+        if number == loaded && within <= self.block.len() && !self.block.is_empty() {
+            self.at = within;
+        } else {
+            self.file.seek(SeekFrom::Start(number * BLOCK as u64))?;
+            self.block.clear();
+            (self.at, self.next, self.skip) = (0, number, within);
+        }
+        Ok(target)
     }
 }
 
 impl BufRead for Verified {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.block.len() {
-            self.at = 0;
             self.block.clear();
+            self.at = 0;
             if !self.differs {
                 read_block(&mut self.file, &mut self.block)?;
-                let recorded = usize::try_from(self.next).ok().and_then(|next| self.blocks.get(next));
+                let recorded = usize::try_from(self.next).ok().and_then(|next| self.recording.blocks.get(next));
                 // An empty block is right only where no block was recorded: at the end.
                 self.differs = match recorded {
                     Some(digest) => blake3::hash(&self.block).as_bytes() != digest,
                     None => !self.block.is_empty(),
                 };
-                self.next += 1;
+                // At the end there is no next block, and whoever asks again stays there.
+                self.next += u64::from(!self.block.is_empty());
+                self.at = std::mem::take(&mut self.skip).min(self.block.len());
             }
             if self.differs {
                 self.block.clear();
-                return Err(io::Error::other(changed(&self.path)));
+                self.at = 0;
+                return Err(io::Error::other(changed(&self.recording.path)));
             }
         }
         Ok(self.block.get(self.at..).unwrap_or_default())

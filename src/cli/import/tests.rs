@@ -1,4 +1,4 @@
-//! The options of an import and what they become.
+//! What the options of `enlist import` become, and which are refused.
 
 use clap::Parser;
 
