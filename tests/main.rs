@@ -8,6 +8,7 @@
 mod common;
 
 #[cfg(feature = "failpoints")]
+mod anything;
 mod at_once;
 #[cfg(feature = "failpoints")]
 mod between;
@@ -24,6 +25,7 @@ mod memory;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+mod readers;
 mod refusals;
 mod samples;
 mod store;
