@@ -4,8 +4,6 @@
 //! has as many cells as the header, the text is UTF-8, and the cells of the input are unchanged, so that a
 //! file in which the faults are mended can be imported as it is.
 
-use std::borrow::Cow;
-
 use crate::quoting::{push_record, split_cells, split_naively};
 use crate::reject::{Reason, Reject};
 use crate::settings::{Dialect, Settings, trim};
@@ -48,13 +46,23 @@ impl RejectFile {
 
     /// Appends the header line.
     pub fn push_header(&self, out: &mut Vec<u8>) {
+        push_record(out, self.header_cells().map(str::as_bytes), &self.dialect);
+    }
+
+    /// The header's cells.
+    pub fn header_cells(&self) -> impl Iterator<Item = &str> {
         let blanks = std::iter::repeat_n("", self.extra);
-        let cells = self.header.iter().map(String::as_str).chain(blanks).chain(COLUMNS);
-        push_record(out, cells.map(str::as_bytes), &self.dialect);
+        self.header.iter().map(String::as_str).chain(blanks).chain(COLUMNS)
     }
 
     /// Appends the line of one reject.
     pub fn push_row(&self, reject: &Reject, out: &mut Vec<u8>) {
+        let cells = self.row_cells(reject);
+        push_record(out, cells.iter().map(|cell| cell.as_bytes()), &self.dialect);
+    }
+
+    /// The cells of one reject, as many as the header has.
+    pub fn row_cells(&self, reject: &Reject) -> Vec<String> {
         let width = self.header.len() + self.extra;
         let mut cells = self.cells(reject);
         if cells.len() > width {
@@ -65,12 +73,9 @@ impl RejectFile {
             }
         }
         cells.resize(width, Vec::new());
-        let line = reject.at.line.to_string();
-        let column = reject.column.as_deref().unwrap_or_default();
-        let why = [line.as_str(), column, reject.reason.code(), &reject.detail];
-        let texts: Vec<Cow<'_, str>> = cells.iter().map(|cell| String::from_utf8_lossy(cell)).collect();
-        let row = texts.iter().map(|text| text.as_bytes()).chain(why.iter().map(|text| text.as_bytes()));
-        push_record(out, row, &self.dialect);
+        let column = reject.column.clone().unwrap_or_default();
+        let why = [reject.at.line.to_string(), column, reject.reason.code().to_owned(), reject.detail.clone()];
+        cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).chain(why).collect()
     }
 
     /// The reject's cells without trailing empty ones beyond the header and without an earlier reject

@@ -21,6 +21,7 @@ mod paging;
 mod progress;
 mod rejects;
 mod settings;
+mod sheet;
 mod signals;
 mod summary;
 mod suppression;

@@ -11,6 +11,7 @@ use crate::cli::answer::{Context, Style};
 use crate::cli::jobs::{ReasonBody, find};
 use crate::cli::output::{Reader, Sink, is_same_file};
 use crate::cli::paging::Pages;
+use crate::cli::sheet::Sheet;
 use crate::cli::values::{self, JobRef};
 use crate::fault::{Code, Exit, Fault};
 use crate::job::JobId;
@@ -23,6 +24,7 @@ use crate::store::{Access, Store};
 #[command(after_help = "\
 Examples:
   enlist rejects last -o refused.csv
+  enlist rejects last -o refused.xlsx
   enlist rejects 7 | less
   enlist rejects 7 --json
 
@@ -32,7 +34,7 @@ pub(crate) struct Args {
     /// The job, or last
     #[arg(value_name = "ID", value_parser = values::job)]
     job: JobRef,
-    /// Write to this file instead of standard output
+    /// Write to this file instead of standard output; a workbook when it ends in .xlsx
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -81,6 +83,9 @@ pub(crate) async fn write(store: &Store, job: JobId, settings: &Settings, path: 
     while let Some(page) = pages.next().await? {
         page.iter().for_each(|reject| file.make_room(reject));
     }
+    if let Some(path) = path.filter(|path| is_workbook(path)) {
+        return workbook(store, job, &file, path).await;
+    }
     let mut sink = Sink::open(path)?;
     let mut text = Vec::new();
     file.push_header(&mut text);
@@ -97,6 +102,29 @@ pub(crate) async fn write(store: &Store, job: JobId, settings: &Settings, path: 
             written += 1;
         }
     }
+    sink.finish()?;
+    Ok(written)
+}
+
+/// Whether a path names an Excel workbook.
+fn is_workbook(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xlsx"))
+}
+
+/// The same as a workbook of text cells, which a spreadsheet leaves as they are.
+async fn workbook(store: &Store, job: JobId, file: &RejectFile, path: &Path) -> Result<u64, Fault> {
+    let mut sheet = Sheet::begin()?;
+    sheet.push(file.header_cells())?;
+    let mut written = 0;
+    let mut pages = RejectPages::of(store, job);
+    while let Some(page) = pages.next().await? {
+        for reject in &page {
+            sheet.push(file.row_cells(reject).iter().map(String::as_str))?;
+            written += 1;
+        }
+    }
+    let mut sink = Sink::open(Some(path))?;
+    sheet.finish(|bytes| sink.write(bytes).map(drop))?;
     sink.finish()?;
     Ok(written)
 }

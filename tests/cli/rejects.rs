@@ -96,3 +96,24 @@ both! {
         assert_eq!(text, "phone,name,email,city,segment,_line,_column,_reason,_detail\n");
     }
 }
+
+both! {
+    fn a_reject_workbook_holds_text_cells_and_is_imported_as_it_is(db: Db) {
+        let home = Home::new();
+        home.write("in.csv", "phone,name,code\n05320000011,Ayşe,007\n9.05E+11,Can,0042\nyok,Ece,12\n0532,Su\n");
+        let import = |file: &str, list: &str| {
+            home.enlist(&db).args(["import", file, "--list", list, "--create-list", "--region", "TR", "--json"]).run().expect(3)
+        };
+        import("in.csv", "first");
+        home.enlist(&db).args(["rejects", "last", "-o", "refused.xlsx"]).run().expect(0);
+        assert!(home.read("refused.xlsx").starts_with(b"PK"));
+        let again = home.enlist(&db).args(["import", "refused.xlsx", "--list", "second", "--create-list", "--region", "TR", "--json"]).run().expect(1);
+        assert_eq!((again.count("rows"), again.count("rejected")), (3, 3), "{}", again.told());
+        let rejects = home.enlist(&db).args(["rejects", "last"]).run().expect(0).text();
+        let lines: Vec<&str> = rejects.lines().collect();
+        assert_eq!(lines.len(), 4, "{rejects}");
+        for (line, part) in [(1, "9.05E+11,Can,0042,2,phone,phone_precision_lost"), (2, "yok,Ece,12,3,phone,phone_not_a_number"), (3, "0532,Su,,4,phone,phone_invalid")] {
+            assert!(lines[line].starts_with(part), "'{}' does not start with '{part}'", lines[line]);
+        }
+    }
+}
