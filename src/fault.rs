@@ -146,6 +146,9 @@ codes! {
     FileChanged "file_changed" SourceChanged
         "the file is not the one that this import began with"
         "restore the file and run again, or import the new one as it is: that begins a new import";
+    UnexpectedInput "unexpected_input" SourceChanged
+        "the file is not the one that --expect-rows or --expect-sha256 describes; nothing was written"
+        "the upload may not be whole: copy it again, or correct the option";
     SettingsChanged "settings_changed" Usage
         "an unfinished import of this file into this list was begun with other settings"
         "finish it with --continue ID as it began, or begin anew with --again";

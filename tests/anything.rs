@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use enlist::import::import;
-use enlist::import::report::{Budget, Entry, Input, NewList, Report, Request, Wait};
+use enlist::import::report::{Budget, Entry, Expected, Input, NewList, Report, Request, Wait};
 use enlist::settings::Wanted;
 use enlist::stop::Stop;
 use enlist::store::{Access, Options, Store, Target};
@@ -44,6 +44,7 @@ async fn imported(store: &Store, path: &std::path::Path, entry: Entry) -> Report
         batch_rows: Some(3),
         writers: Some(3),
         max_rejects: Some(Budget::Percent(100.0)),
+        expected: Expected::default(),
         max_changes: None,
         preview: 2,
         entry,

@@ -79,3 +79,41 @@ both! {
         assert_eq!(import("half.csv", &[]).expect(0).count("updated"), 500);
     }
 }
+
+both! {
+    fn a_file_that_is_not_the_expected_one_is_refused_before_anything_is_made(db: Db) {
+        let home = Home::new();
+        home.write("a.csv", "phone,name\n+905320000011,Ayşe\n\n,,\nyok,Can\n");
+        let import = |more: &[&str]| home.enlist(&db).args(["import", "a.csv", "--list", "new", "--json"]).args(more).run();
+        let digest = "0".repeat(64);
+        for more in [["--expect-rows", "3"], ["--expect-rows", "1"], ["--expect-sha256", &digest]] {
+            let run = import(&more).expect(5);
+            assert_eq!(run.error().as_deref(), Some("unexpected_input"), "{}", run.told());
+        }
+        let lists = home.enlist(&db).args(["lists", "--json"]).run().expect(0).json();
+        assert_eq!(lists["lists"].as_array().map(Vec::len), Some(0), "{lists}");
+        let sum = std::process::Command::new("sha256sum").arg(home.path().join("a.csv")).output().expect("sha256sum runs");
+        let digest = String::from_utf8_lossy(&sum.stdout).split(' ').next().expect("a digest").to_uppercase();
+        assert_eq!(import(&["--expect-rows", "2", "--expect-sha256", &digest]).expect(3).count("rows"), 2);
+        assert_eq!(import(&["--expect-sha256", "12"]).expect(2).error().as_deref(), Some("usage"));
+    }
+}
+
+#[test]
+fn a_file_that_is_still_being_uploaded_is_waited_for() {
+    use crate::common::engine::{Db, Engine};
+    use crate::common::wait::let_pass;
+    use std::io::Write;
+    use std::time::Duration;
+
+    let (home, db) = (Home::new(), Db::fresh(Engine::Sqlite));
+    home.write("a.csv", "phone,name\n");
+    let running = home.enlist(&db).args(["import", "a.csv", "--list", "new", "--json", "--settle", "2s"]).spawn();
+    let mut file = std::fs::File::options().append(true).open(home.path().join("a.csv")).expect("it is there");
+    for k in 0..20 {
+        assert!(let_pass(Duration::from_millis(150), || false));
+        writeln!(file, "{},person {k}", data::phone(k)).expect("written");
+    }
+    let output = running.wait(Duration::from_secs(60)).expect(0);
+    assert_eq!(output.count("inserted"), 20, "{}", output.told());
+}

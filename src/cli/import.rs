@@ -16,7 +16,7 @@ use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
 use crate::cli::{rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Budget, Entry, Input, NewList, Report, Request, Wait, Warning};
+use crate::import::report::{Budget, Entry, Expected, Input, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
@@ -96,6 +96,15 @@ pub(crate) struct Args {
     /// Write the refused rows to this file when the run ends
     #[arg(long, value_name = "FILE", help_heading = REJECTS)]
     pub(crate) rejects: Option<PathBuf>,
+    /// Refuse a file with more or fewer rows before anything is written
+    #[arg(long, value_name = "N", help_heading = RUN)]
+    expect_rows: Option<u64>,
+    /// Refuse a file with another SHA-256 before anything is written
+    #[arg(long, value_name = "HEX", value_parser = values::sha256, help_heading = RUN)]
+    expect_sha256: Option<String>,
+    /// Wait until the file has not changed for so long: an upload may still be going on
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = RUN)]
+    settle: Option<Duration>,
     /// Rows of a batch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = RUN)]
     batch_size: Option<u32>,
@@ -175,6 +184,7 @@ impl Args {
             batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
             writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
             max_rejects: self.max_rejects,
+            expected: Expected { rows: self.expect_rows, sha256: self.expect_sha256.clone(), settle: self.settle },
             max_changes: self.max_changes,
             preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },

@@ -137,6 +137,15 @@ pub(crate) fn budget(text: &str) -> Result<Budget, String> {
     }
 }
 
+/// `--expect-sha256`: 64 hexadecimal digits.
+pub(crate) fn sha256(text: &str) -> Result<String, String> {
+    if text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err(format!("'{text}' is no SHA-256; it has 64 digits from 0 to f"))
+    }
+}
+
 /// `--max-changes`: `50%` or `50`, of a hundred.
 pub(crate) fn percent(text: &str) -> Result<f64, String> {
     match budget(&format!("{}%", text.strip_suffix('%').unwrap_or(text))) {

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::holder;
+use crate::import::expect;
 use crate::import::feed::Feed;
 use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
@@ -82,6 +83,7 @@ pub(crate) fn open_input(
         None => (request.wanted.encoding.as_deref(), request.wanted.sheet.as_deref()),
     };
     let region = request.wanted.region.as_deref();
+    expect::check_file(&path, &request.expected, &|| stop_fault(stop))?;
     let reading = Reading { encoding, region, sheet, spools, stopped: &|| stop_fault(stop) };
     let survey = source::survey(&path, &reading, &mut |bytes, total| {
         // Nobody listening any more is no reason to stop.

@@ -5,6 +5,7 @@
 
 mod course;
 mod entrance;
+mod expect;
 mod feed;
 mod lane;
 mod opening;

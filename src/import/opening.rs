@@ -12,6 +12,7 @@ use crate::batch::Outcome;
 use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
+use crate::import::expect;
 use crate::import::remove_sheet;
 use crate::import::report::{Event, PreviewRow, Request};
 use crate::normalise::Normaliser;
@@ -39,6 +40,10 @@ pub(crate) async fn open(
     let mut reading = tokio::task::spawn_blocking(move || {
         let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
         let planned = settings(&request, &opened, continued.as_ref())
+            .and_then(|settings| {
+                expect::check_rows(&opened.survey, &settings, &request.expected, &|| stop_fault(&stopping))?;
+                Ok(settings)
+            })
             .and_then(|settings| Ok((preview(&opened.survey, &settings, request.preview)?, settings)));
         match planned {
             Ok((preview, settings)) => Ok((opened, settings, preview)),

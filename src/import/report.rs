@@ -54,6 +54,17 @@ pub enum Budget {
     Percent(f64),
 }
 
+/// What is known about an input beforehand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// `--expect-rows`: rows that are not blank.
+    pub rows: Option<u64>,
+    /// `--expect-sha256`: of the file's own bytes, in hexadecimal.
+    pub sha256: Option<String>,
+    /// `--settle`: for how long the file must not have changed before it is read.
+    pub settle: Option<Duration>,
+}
+
 /// One import, asked for.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -71,6 +82,8 @@ pub struct Request {
     pub writers: Option<u16>,
     /// `--max-rejects`.
     pub max_rejects: Option<Budget>,
+    /// What is known about the input beforehand.
+    pub expected: Expected,
     /// `--max-changes`: how many of a hundred known people may get another name; nothing means 50.
     pub max_changes: Option<f64>,
     /// How many of the first rows to give back as they were read and judged.
