@@ -154,7 +154,7 @@ codes! {
         "finish it with --continue ID as it began, or begin anew with --again";
     TooManyRejects "too_many_rejects" Stopped
         "more rows were refused than --max-rejects allows"
-        "look at the reasons with 'enlist rejects ID', then run again with a higher --max-rejects to go on";
+        "'enlist check' with the same options shows every reason; a higher --max-rejects goes on";
     TooManyChanges "too_many_changes" Stopped
         "the file would rename more of the people it knows than --max-changes allows; often one column was sorted alone"
         "compare a few rows with the list; pass --max-changes 100% when the names are right";
@@ -176,7 +176,7 @@ codes! {
     Paused "paused" NotNow
         "the job is paused"
         "'enlist jobs resume ID' lets it go on";
-    Cancelled "cancelled" Failed
+    Cancelled "cancelled" Stopped
         "the job was cancelled while it ran"
         "run the import again to go on from where it stopped";
     LeaseLost "lease_lost" Stopped
@@ -190,7 +190,7 @@ codes! {
         "run the same command again";
     DatabaseNotFound "database_not_found" Usage
         "there is no database there, and this command does not create one"
-        "check --database-url; 'enlist import' creates a SQLite file, 'createdb' a PostgreSQL database";
+        "check --database-url; 'enlist migrate' and 'enlist import' make the tables, 'createdb' a PostgreSQL database";
     DatabaseUnreachable "database_unreachable" NotNow
         "the database server does not answer"
         "check that it runs and that host and port are right, then run again";

@@ -221,7 +221,7 @@ both! {
         let halted = Halted::and_slow(import(&home, &db, "a.csv"), &db, 2, 100);
         let asked = enlist(&home, &db, &["jobs", "cancel", "last", "--json"]);
         assert_eq!(asked.json()["state"], "running", "{}", asked.told());
-        let cancelled = halted.finish().expect(1);
+        let cancelled = halted.finish().expect(4);
         assert_eq!(cancelled.error().as_deref(), Some("cancelled"), "{}", cancelled.told());
         assert_eq!(cancelled.json()["state"], "cancelled", "{}", cancelled.told());
         let committed = cancelled.count("rows");

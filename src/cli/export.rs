@@ -114,8 +114,12 @@ const COLUMNS: [&str; 4] = ["phone", "name", "status", "source_version"];
 
 fn push_header(out: &mut Vec<u8>, keys: &[String]) {
     let attributes = keys.iter().map(|key| {
-        // Two columns of one name would hide the status from most readers.
-        if COLUMNS.contains(&key.as_str()) { format!("attributes.{key}") } else { key.clone() }
+        // Two columns of one name would hide one of them from most readers.
+        let mut name = key.clone();
+        while COLUMNS.contains(&name.as_str()) || (name != *key && keys.contains(&name)) {
+            name = format!("attributes.{name}");
+        }
+        name
     });
     let cells: Vec<String> = COLUMNS.iter().map(|name| (*name).to_owned()).chain(attributes).collect();
     push_record(out, cells.iter().map(String::as_bytes), &PLAIN);

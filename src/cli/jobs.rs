@@ -76,10 +76,20 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         Some(Action::Cancel(which)) => store.cancel_job(rescued(&store, which.job).await?).await?,
         Some(Action::Pause(which)) => store.pause_job(rescued(&store, which.job).await?).await?,
         Some(Action::Resume(which)) => store.resume_job(find_id(&store, which.job).await?).await?,
-        Some(Action::Retry(which)) => store.retry_job(find_id(&store, which.job).await?).await?,
+        Some(Action::Retry(which)) => retried(&store, which.job).await?,
     };
     let asked = if row.state == State::Running { ", and stops after the batch in hand" } else { "" };
     context.answer(Exit::Done, &JobBody::of(&row), &format!("job {} is {}{asked}\n", row.id, row.state))
+}
+
+/// Gives a job back to the workers; one that a command began goes on when the command is run again.
+async fn retried(store: &Store, which: JobRef) -> Result<JobRow, Fault> {
+    let row = find(store, which).await?;
+    if row.direct && matches!(row.state, State::Failed | State::Cancelled | State::Interrupted) {
+        let message = format!("job {} was begun by 'enlist import', which also goes on with it", row.id);
+        return Err(Fault::new(Code::JobState, message).hint("run the same import command again"));
+    }
+    Ok(store.retry_job(row.id).await?)
 }
 
 /// The number that was meant; a job whose holder is gone is taken from it, for it would answer no request.
@@ -120,12 +130,19 @@ async fn list(context: &Context, store: &Store, args: &Args) -> Result<Exit, Fau
     } else if rows.len() >= args.limit as usize {
         context.note(&format!("the newest {}; --limit N shows more", counted(rows.len() as u64, "job", "jobs")));
     }
+    let mut committed = Vec::new();
+    for row in &rows {
+        committed.push(match row.result {
+            Some(counts) => counts.rows,
+            None => store.committed(row.id).await?.rows,
+        });
+    }
     let body = Jobs { jobs: rows.iter().map(JobBody::of).collect() };
-    context.answer(Exit::Done, &body, &jobs_table(&rows))
+    context.answer(Exit::Done, &body, &jobs_table(&rows, &committed))
 }
 
 /// One job a line, within 80 columns.
-fn jobs_table(rows: &[JobRow]) -> String {
+fn jobs_table(rows: &[JobRow], committed: &[u64]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -139,13 +156,14 @@ fn jobs_table(rows: &[JobRow]) -> String {
     ];
     let cells: Vec<Vec<String>> = rows
         .iter()
-        .map(|row| {
+        .zip(committed)
+        .map(|(row, rows)| {
             let file = row.payload.source.rsplit('/').next().unwrap_or_default();
             vec![
                 row.id.to_string(),
                 row.state.to_string(),
                 head(&row.list_name, 12),
-                row.result.or(row.progress).map_or_else(|| "-".to_owned(), |counts| thousands(counts.rows)),
+                thousands(*rows),
                 row.created_at.to_string(),
                 tail(file, 16),
             ]
@@ -264,7 +282,7 @@ struct JobBody<'a> {
     generation: u32,
     rows: Option<u64>,
     rejected: Option<u64>,
-    attempts: u32,
+    charged_attempts: u32,
     lanes: u16,
     batch_rows: u32,
     created_at: String,
@@ -293,7 +311,7 @@ impl<'a> JobBody<'a> {
             generation: row.generation,
             rows: row.result.map(|counts| counts.rows),
             rejected: row.result.map(|counts| counts.rejected),
-            attempts: row.attempts,
+            charged_attempts: row.attempts,
             lanes: row.grid.lanes,
             batch_rows: row.grid.batch_rows,
             created_at: row.created_at.to_string(),

@@ -57,6 +57,7 @@ impl Sink {
     /// A file (0600) written aside in the same folder; a link is followed, a pipe or device written directly.
     pub(crate) fn file(path: &Path) -> Result<Self, Fault> {
         let target = Destination::of(path)?;
+        refuse_database(path)?;
         match target {
             Destination::Device(path) => {
                 let file = std::fs::OpenOptions::new().write(true).open(&path);
@@ -142,6 +143,27 @@ impl Destination {
 /// Proves that an output file can be written later, without leaving anything behind.
 pub(crate) fn probe(path: &Path) -> Result<(), Fault> {
     Sink::file(path).map(drop)
+}
+
+/// Refuses to replace a SQLite database or what SQLite keeps beside one, ours or anybody's.
+fn refuse_database(path: &Path) -> Result<(), Fault> {
+    let name = path.as_os_str().to_string_lossy();
+    let beside = ["-wal", "-shm", "-journal", "-open.lock"].iter().find_map(|end| name.strip_suffix(end));
+    if is_database(path) || beside.is_some_and(|database| is_database(Path::new(database))) {
+        let message = format!("'{}' belongs to a database and is not overwritten", path.display());
+        return Err(Fault::new(Code::UnwritableFile, message).hint("choose another path"));
+    }
+    Ok(())
+}
+
+/// Whether a file begins as every SQLite database does (sqlite.org/fileformat, 1.3).
+fn is_database(path: &Path) -> bool {
+    use std::io::Read;
+    let mut head = [0; 16];
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    is_file
+        && std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok()
+        && head == *b"SQLite format 3\0"
 }
 
 /// Whether two paths lead to the same file: by name, by link, or as hard links.

@@ -35,12 +35,12 @@ impl Sheet {
     /// `unwritable_file` when a sheet cannot hold it: CSV can.
     pub(crate) fn push<'a>(&mut self, cells: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
         if self.row >= ROWS_MAX {
-            return Err(too_large(format!("a sheet holds at most {ROWS_MAX} rows")));
+            return Err(too_large(&format!("a sheet holds at most {ROWS_MAX} rows")));
         }
         let sheet = self.workbook.worksheet_from_index(0).map_err(|error| unwritable(&error))?;
         for (column, cell) in (0..).zip(cells) {
             if cell.chars().count() > CELL_MAX {
-                return Err(too_large(format!("row {} has a cell of more than {CELL_MAX} characters", self.row + 1)));
+                return Err(too_large(&format!("row {} has a cell of more than {CELL_MAX} characters", self.row + 1)));
             }
             sheet.write_string_with_format(self.row, column, cell, &self.text).map_err(|error| unwritable(&error))?;
         }
@@ -65,7 +65,7 @@ impl Sheet {
     }
 }
 
-fn too_large(why: String) -> Fault {
+fn too_large(why: &str) -> Fault {
     Fault::new(Code::UnwritableFile, format!("the workbook cannot be written: {why}")).hint("write a .csv file instead")
 }
 

@@ -14,10 +14,12 @@ use crate::cli::text::{counted, thousands};
 use crate::cli::values;
 use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::job::ListId;
+use crate::mapping::names_a_phone;
 use crate::phone::{Phone, PhoneRules};
+use crate::quoting::{PLAIN, split_cells};
 use crate::reject::Refusal;
 use crate::row::RECORD_MAX;
-use crate::settings::{PhoneType, is_invisible, trim};
+use crate::settings::{Dialect, PhoneType, is_invisible, trim};
 use crate::store::{Access, Status, Store};
 
 /// How many phones go to the store at once.
@@ -186,6 +188,8 @@ struct Lines {
     input: Box<dyn BufRead>,
     path: PathBuf,
     line: u64,
+    /// Which column the header calls the phone, and what stands between columns.
+    named: Option<(Dialect, usize)>,
 }
 
 impl Lines {
@@ -195,7 +199,7 @@ impl Lines {
         } else {
             Box::new(BufReader::new(std::fs::File::open(path).map_err(|error| unreadable(path, &error))?))
         };
-        Ok(Self { input, path: path.to_owned(), line: 0 })
+        Ok(Self { input, path: path.to_owned(), line: 0, named: None })
     }
 
     /// The next cell that holds something, with its line; a header is passed over.
@@ -213,13 +217,38 @@ impl Lines {
                 return Err(Fault::new(Code::LineTooLong, message));
             }
             let text = String::from_utf8_lossy(&bytes);
-            let cell = first_cell(&text);
-            let is_header = self.line == 1 && !cell.chars().any(char::is_numeric);
-            if !cell.is_empty() && !is_header {
-                return Ok(Some((self.line, cell.to_owned())));
+            let text = text.trim_end_matches(['\r', '\n']);
+            if self.line == 1 && !first_cell(text).chars().any(char::is_numeric) {
+                self.named = phone_column(text);
+                continue;
+            }
+            let cell = match &self.named {
+                Some((dialect, column)) => {
+                    let cells = split_cells(text.as_bytes(), dialect);
+                    let cell = cells.get(*column).map(|cell| String::from_utf8_lossy(cell).into_owned());
+                    trim(&cell.unwrap_or_default()).to_owned()
+                }
+                None => first_cell(text).to_owned(),
+            };
+            // A line that says something, but no phone, is refused and not passed over.
+            let is_blank = text.chars().all(|c| c.is_whitespace() || is_invisible(c) || ",;\t|\"".contains(c));
+            if !is_blank {
+                return Ok(Some((self.line, cell)));
             }
         }
     }
+}
+
+/// The column that a header calls the phone, when it names one.
+fn phone_column(header: &str) -> Option<(Dialect, usize)> {
+    let text = trim(header);
+    [b',', b';', b'\t', b'|'].into_iter().find_map(|delimiter| {
+        let dialect = Dialect { delimiter, ..PLAIN };
+        let cells = split_cells(text.as_bytes(), &dialect);
+        let names = cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned());
+        let column = names.map(|name| [name]).position(|name| names_a_phone(&name))?;
+        (cells.len() > 1).then_some((dialect, column))
+    })
 }
 
 /// What stands before the first delimiter, without quotes and white space around it.
@@ -261,6 +290,11 @@ mod tests {
         let mut lines = Lines::open(&path).unwrap();
         assert_eq!(lines.next_cell().unwrap(), Some((3, "+905320000011".to_owned())));
         assert_eq!(lines.next_cell().unwrap(), Some((4, "+905320000012".to_owned())));
+        assert_eq!(lines.next_cell().unwrap(), None);
+        std::fs::write(&path, "id;Cep Telefonu\n5321112201;\"+905320000011\"\n;\n7;\n").unwrap();
+        let mut lines = Lines::open(&path).unwrap();
+        assert_eq!(lines.next_cell().unwrap(), Some((2, "+905320000011".to_owned())));
+        assert_eq!(lines.next_cell().unwrap(), Some((4, String::new())));
         assert_eq!(lines.next_cell().unwrap(), None);
         assert_eq!(Lines::open(&folder.path().join("none")).err().unwrap().code, Code::NotFound);
         std::fs::write(&path, vec![b'1'; RECORD_MAX + 1]).unwrap();

@@ -88,8 +88,15 @@ pub(crate) fn open_input(
     let survey = source::survey(&path, &reading, &mut |bytes, total| {
         // Nobody listening any more is no reason to stop.
         let _ = events.send(Event::Surveyed { bytes, total });
-    })?;
+    })
+    .map_err(|fault| if spool.is_some() { name_stdin(fault, &path) } else { fault })?;
     Ok(Opened { survey, source, spool })
+}
+
+/// The path of a copy says nothing to whoever piped the input.
+fn name_stdin(fault: Fault, copy: &std::path::Path) -> Fault {
+    let message = fault.message.replace(&format!("'{}'", copy.display()), "standard input");
+    Fault { message, ..fault }
 }
 
 /// The settings to run under: those of the job that `--continue` names, else what the head says.

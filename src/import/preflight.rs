@@ -124,16 +124,17 @@ async fn refuse_renaming(store: &Store, list: ListId, taken: &[Recipient], most:
         })
         .collect();
     let phones: Vec<&str> = said.keys().copied().collect();
-    // What an unfinished import wrote meanwhile is not what the list has been.
-    let known = store.settled_names(list, &phones).await.map_err(StoreError::into_fault_midway)?;
-    let named: Vec<_> =
-        known.iter().filter_map(|(phone, name)| Some((said.get(phone.as_str())?, name.as_str()))).collect();
-    let renamed = named.iter().filter(|(said, stored)| *said != stored).count();
-    if named.len() < KNOWN_PEOPLE || renamed as f64 * 100.0 <= most * named.len() as f64 {
+    let known = store.known_names(list, &phones).await.map_err(StoreError::into_fault_midway)?;
+    // What an unfinished import wrote meanwhile is not what the list has been: it counts as no change.
+    let renamed = known
+        .iter()
+        .filter(|(phone, stored, settled)| *settled == 1 && said.get(phone.as_str()).is_some_and(|said| said != stored))
+        .count();
+    if known.len() < KNOWN_PEOPLE || renamed as f64 * 100.0 <= most * known.len() as f64 {
         return Ok(());
     }
     Err(Fault::new(
         Code::TooManyChanges,
-        format!("{renamed} of the first {} known people would get another name; nothing was written", named.len()),
+        format!("{renamed} of the first {} known people would get another name; nothing was written", known.len()),
     ))
 }

@@ -52,11 +52,11 @@ pub(crate) async fn beat_while_held(
             }
             Ok(Ok(Beat::Lost)) => return PulseEnd::Lost,
             Ok(Err(error)) => {
-                tracing::warn!(job, %error, "the heartbeat got no answer");
+                tracing::info!(job, %error, "the heartbeat got no answer");
                 failure = error;
             }
             Err(_) => {
-                tracing::warn!(job, "the heartbeat took too long");
+                tracing::info!(job, "the heartbeat took too long");
                 failure = StoreError::Silent;
             }
         }

@@ -90,7 +90,7 @@ fn classify_postgres(code: &str, error: sqlx::Error) -> StoreError {
         "25006" => StoreError::ReadOnly(error),
         "3D000" => StoreError::NotFound(plain(&error)),
         // A role that may not enter a schema does not see the tables in it.
-        "42501" | "42P01" | "3F000" => StoreError::Refused(error),
+        "42501" | "42P01" | "42704" | "3F000" => StoreError::Refused(error),
         // Administrator shutdown, crash recovery, starting up, idle-in-transaction timeout, too many clients.
         "57P01" | "57P02" | "57P03" | "25P03" | "53300" => StoreError::Gone(error),
         _ if code.starts_with("08") => StoreError::Gone(error),

@@ -20,12 +20,12 @@ pub(crate) struct Origin {
     list: ListId,
 }
 
-const SETTLED_SQLITE: &str = "SELECT r.phone, r.name
+const NAMES_SQLITE: &str = "SELECT r.phone, r.name, CASE WHEN j.state = 'done' THEN 1 ELSE 0 END
     FROM json_each($2) p CROSS JOIN recipients r ON r.list_id = $1 AND r.phone = p.value
-    JOIN jobs j ON j.id = r.job_id AND j.state = 'done'
+    LEFT JOIN jobs j ON j.id = r.job_id
     WHERE r.name IS NOT NULL";
-const SETTLED_POSTGRES: &str = "SELECT r.phone, r.name
-    FROM recipients r JOIN jobs j ON j.id = r.job_id AND j.state = 'done'
+const NAMES_POSTGRES: &str = "SELECT r.phone, r.name, CASE WHEN j.state = 'done' THEN 1::bigint ELSE 0::bigint END
+    FROM recipients r LEFT JOIN jobs j ON j.id = r.job_id
     WHERE r.list_id = $1 AND r.phone = ANY($2) AND r.name IS NOT NULL";
 
 /// Each element of $3 is `[phone, name, status, attributes, version]`; $1 is the scratch job.
@@ -59,18 +59,18 @@ impl Store {
         self.origin.as_ref().map_or((self, list), |origin| (&*origin.store, origin.list))
     }
 
-    /// The names stored for these phones by imports that are done: phone and name.
-    pub(crate) async fn settled_names(
+    /// The names stored for these phones: phone, name, and 1 where an import that is done wrote it last.
+    pub(crate) async fn known_names(
         &self,
         list: ListId,
         phones: &[&str],
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    ) -> Result<Vec<(String, String, i64)>, StoreError> {
         Ok(match &self.pool {
             Pool::Sqlite(db) => {
                 let phones = json_array(phones.iter().copied());
-                sqlx::query_as(SETTLED_SQLITE).bind(list.0).bind(phones).fetch_all(db).await?
+                sqlx::query_as(NAMES_SQLITE).bind(list.0).bind(phones).fetch_all(db).await?
             }
-            Pool::Postgres(db) => sqlx::query_as(SETTLED_POSTGRES).bind(list.0).bind(phones).fetch_all(db).await?,
+            Pool::Postgres(db) => sqlx::query_as(NAMES_POSTGRES).bind(list.0).bind(phones).fetch_all(db).await?,
         })
     }
 

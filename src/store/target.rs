@@ -69,8 +69,9 @@ impl Target {
             return Ok(Self(Kind::Postgres(Box::new(options))));
         }
         let scheme: String = url.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '+').take(20).collect();
+        let scheme = if url.contains(':') { format!("'{scheme}:'") } else { "a URL without a scheme".to_owned() };
         Err(unusable(
-            &format!("'{scheme}' is no database that enlist knows"),
+            &format!("{scheme} is no database that enlist knows"),
             "write sqlite:PATH or postgres://USER@HOST/DATABASE",
         ))
     }

@@ -117,3 +117,26 @@ both! {
         }
     }
 }
+
+#[test]
+fn an_output_never_replaces_a_database() {
+    use crate::common::engine::Engine;
+    let (home, db) = (Home::new(), Db::fresh(Engine::Sqlite));
+    home.write("in.csv", trouble());
+    import(&home, &db, "in.csv").run().expect(3);
+    let file = db.file().expect("a file");
+    let before = std::fs::read(&file).expect("readable");
+    for end in ["", "-wal", "-shm", "-journal"] {
+        let path = format!("{}{end}", file.display());
+        for line in [
+            vec!["import", "in.csv", "--list", "x", "--rejects", &path],
+            vec!["check", "in.csv", "--list", "x", "--rejects", &path],
+            vec!["rejects", "last", "-o", &path],
+            vec!["export", "--list", "x", "-o", &path],
+        ] {
+            let output = home.enlist(&db).args(&line).arg("--json").run().expect(2);
+            assert_eq!(output.error().as_deref(), Some("unwritable_file"), "{}", output.told());
+        }
+    }
+    assert!(std::fs::read(&file).expect("readable") == before, "the database changed");
+}
