@@ -92,6 +92,12 @@
 //!   tests.
 //! * `jobs.owner` names the process (boot id, pid namespace, pid, start time) besides its random part, so that a
 //!   successor on the same machine can tell a dead holder from a slow one.
+//! * `check` is the same import into a scratch SQLite file that copies what is stored about the phones of each
+//!   part from the real database just before the part is committed: its figures are the import's, and nothing
+//!   is written.
+//! * A workbook's sheet is kept as CSV text under the state folder, so that positions, resume and rejects work as
+//!   for any file; standard input is kept there for the same reason.
+//! * A database that goes away is waited for two leases; the next pass begins only after a heartbeat was answered.
 //! * There is no foreign key from `recipients` to `lists`: it costs a lookup per row, and a distributed table
 //!   cannot have it. Lists are never deleted.
 

@@ -13,11 +13,9 @@ use sha2::{Digest, Sha256};
 
 use crate::batch::Outcome;
 use crate::clock::Stopwatch;
-use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::report::Expected;
-use crate::normalise::Normaliser;
-use crate::row::Row;
+use crate::import::rows::Rows;
 use crate::settings::Settings;
 use crate::source::{Survey, fault_of};
 
@@ -87,13 +85,10 @@ pub(crate) fn check_rows(
     stopped: &dyn Fn() -> Option<Fault>,
 ) -> Result<(), Fault> {
     let Some(wanted) = expected.rows else { return Ok(()) };
-    let start = settings.data_start;
-    let mut decoder = Decoder::new(survey.open_at(start.byte)?, settings.dialect, start);
-    decoder.watch_for(settings.columns.width, settings.columns.phone);
-    let normaliser = Normaliser::new(settings)?;
-    let (mut row, mut found) = (Row::default(), 0_u64);
-    while decoder.next(&mut row).map_err(|error| fault_of(error, survey.path()))? {
-        if normaliser.normalise(&row) != Outcome::Blank {
+    let mut rows = Rows::from(survey, settings, settings.data_start)?;
+    let mut found = 0_u64;
+    while let Some((_, outcome)) = rows.next()? {
+        if outcome != Outcome::Blank {
             found += 1;
         }
         if found.is_multiple_of(10_000)

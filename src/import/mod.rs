@@ -15,6 +15,7 @@ mod preflight;
 mod pulse;
 mod reader;
 pub mod report;
+mod rows;
 mod tally;
 
 use std::io::ErrorKind;

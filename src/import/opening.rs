@@ -9,16 +9,14 @@ use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::batch::Outcome;
-use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::entrance::{Opened, open_input, settings, stop_fault};
 use crate::import::expect;
 use crate::import::remove_sheet;
 use crate::import::report::{Event, PreviewRow, Request};
-use crate::normalise::Normaliser;
-use crate::row::Row;
+use crate::import::rows::Rows;
 use crate::settings::Settings;
-use crate::source::{SpoolFolder, Survey, fault_of};
+use crate::source::{SpoolFolder, Survey};
 use crate::stop::Stop;
 use crate::store::JobRow;
 
@@ -75,13 +73,10 @@ fn preview(survey: &Survey, settings: &Settings, rows: usize) -> Result<Vec<Prev
     if rows == 0 {
         return Ok(seen);
     }
-    let start = settings.data_start;
-    let mut decoder = Decoder::new(survey.open_at(start.byte)?, settings.dialect, start);
-    decoder.watch_for(settings.columns.width, settings.columns.phone);
-    let normaliser = Normaliser::new(settings)?;
-    let mut row = Row::default();
-    while seen.len() < rows && decoder.next(&mut row).map_err(|error| fault_of(error, survey.path()))? {
-        let outcome = normaliser.normalise(&row);
+    let mut read = Rows::from(survey, settings, settings.data_start)?;
+    while seen.len() < rows
+        && let Some((row, outcome)) = read.next()?
+    {
         if outcome != Outcome::Blank {
             let cells = (0..row.cells.len()).map(|at| String::from_utf8_lossy(row.cell(at)).into_owned()).collect();
             seen.push(PreviewRow { line: row.start.line, cells, outcome });

@@ -6,16 +6,14 @@
 use std::collections::HashMap;
 
 use crate::batch::Outcome;
-use crate::decode::Decoder;
 use crate::fault::{Code, Fault};
 use crate::import::report::Request;
+use crate::import::rows::Rows;
 use crate::job::ListId;
-use crate::normalise::Normaliser;
 use crate::recipient::Recipient;
 use crate::reject::{Reason, Reject};
-use crate::row::Row;
 use crate::settings::Settings;
-use crate::source::{Survey, fault_of};
+use crate::source::Survey;
 use crate::store::{Store, StoreError};
 
 /// How many rows are looked at: refused ones alone say enough after a thousand.
@@ -71,20 +69,18 @@ struct Seen {
 
 fn look(survey: &Survey, settings: &Settings) -> Result<Seen, Fault> {
     let start = settings.data_start;
-    let mut decoder = Decoder::new(survey.open_at(start.byte)?, settings.dialect, start);
-    decoder.watch_for(settings.columns.width, settings.columns.phone);
-    let normaliser = Normaliser::new(settings)?;
+    let mut rows = Rows::from(survey, settings, start)?;
     let mut seen = Seen { taken: Vec::new(), refused: Vec::new() };
-    let mut row = Row::default();
-    while decoder.next(&mut row).map_err(|error| fault_of(error, survey.path()))? {
-        match normaliser.normalise(&row) {
+    while let Some((row, outcome)) = rows.next()? {
+        let read = row.end.byte - start.byte;
+        match outcome {
             Outcome::Blank => {}
             Outcome::Recipient(recipient) => seen.taken.push(recipient),
             // The text of a refused row is not needed and may be large.
             Outcome::Reject(reject) => seen.refused.push(Reject { raw: Vec::new(), ..reject }),
         }
         let all_refused = seen.taken.is_empty() && seen.refused.len() >= REFUSED_ROWS;
-        let enough = seen.taken.len() + seen.refused.len() >= COMPARED_ROWS || row.end.byte - start.byte >= LOOKED_AT;
+        let enough = seen.taken.len() + seen.refused.len() >= COMPARED_ROWS || read >= LOOKED_AT;
         if all_refused || enough {
             break;
         }

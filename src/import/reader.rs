@@ -7,17 +7,15 @@ use std::collections::BTreeMap;
 
 use tokio::sync::mpsc::Sender;
 
-use crate::batch::{Batch, Batcher, Outcome, Part};
-use crate::decode::Decoder;
+use crate::batch::{Batch, Batcher, Part};
 use crate::fault::{Code, Fault};
 use crate::import::report::Budget;
+use crate::import::rows::Rows;
 use crate::job::Grid;
-use crate::normalise::Normaliser;
 use crate::position::{Position, Range};
-use crate::row::Row;
 use crate::run::Counts;
 use crate::settings::Settings;
-use crate::source::{Survey, fault_of};
+use crate::source::Survey;
 use crate::stop::Stop;
 
 /// What a lane is sent.
@@ -69,20 +67,15 @@ impl Reader {
 
     fn try_read(&self, lanes: &[Sender<Message>]) -> Result<ReadEnd, Fault> {
         let start = self.lanes.values().min().copied().unwrap_or(self.settings.data_start);
-        let text = self.survey.open_at(start.byte)?;
-        let mut decoder = Decoder::new(text, self.settings.dialect, start);
-        decoder.watch_for(self.settings.columns.width, self.settings.columns.phone);
-        let normaliser = Normaliser::new(&self.settings)?;
+        let mut rows = Rows::from(&self.survey, &self.settings, start)?;
         let mut batcher = Batcher::new(self.grid, start);
         let mut seen = Seen { rows: self.committed.rows, rejected: self.committed.rejected };
-        let mut row = Row::default();
         let mut end = start;
-        while decoder.next(&mut row).map_err(|error| fault_of(error, self.survey.path()))? {
+        while let Some((row, outcome)) = rows.next()? {
             if self.stop.cause().is_some() {
                 return Ok(ReadEnd::Stopped);
             }
             end = row.end;
-            let outcome: Outcome = normaliser.normalise(&row);
             if let Some(batch) = batcher.push(outcome, row.end) {
                 self.count(&mut seen, &batch);
                 self.check_budget(&seen, BatchPlace::Inner)?;
