@@ -57,6 +57,11 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
+/// The length of something that is held in memory, as it is counted.
+pub fn count_of(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
 /// The name of one lane's share of one stretch: it can be committed once.
 ///
 /// Made of content only (rule 4), so that two processes that read the same rows contend for one key.

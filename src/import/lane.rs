@@ -14,7 +14,7 @@ use crate::import::reader::Message;
 use crate::import::tally::Tally;
 use crate::job::JobKey;
 use crate::position::{Position, Range};
-use crate::run::{Counts, RunKey};
+use crate::run::{Counts, RunKey, count_of};
 use crate::stop::Stop;
 use crate::store::{PartWrite, Session, StoreError};
 
@@ -81,9 +81,9 @@ impl Lane {
         let waves = fold(part.recipients);
         let kept: usize = waves.iter().map(Vec::len).sum();
         let counts = Counts {
-            rows: as_u64(recipients + part.rejects.len()),
-            duplicates: as_u64(recipients - kept),
-            rejected: as_u64(part.rejects.len()),
+            rows: count_of(recipients + part.rejects.len()),
+            duplicates: count_of(recipients - kept),
+            rejected: count_of(part.rejects.len()),
             blank: part.blank,
             ..Counts::default()
         };
@@ -123,8 +123,4 @@ impl Lane {
             tokio::time::sleep(PART.delay(failures.max(1), fastrand::f64())).await;
         }
     }
-}
-
-fn as_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

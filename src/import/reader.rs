@@ -13,7 +13,7 @@ use crate::import::report::Budget;
 use crate::import::rows::Rows;
 use crate::job::Grid;
 use crate::position::{Position, Range};
-use crate::run::Counts;
+use crate::run::{Counts, count_of};
 use crate::settings::Settings;
 use crate::source::Survey;
 use crate::stop::Stop;
@@ -106,8 +106,8 @@ impl Reader {
     fn count(&self, seen: &mut Seen, batch: &Batch) {
         for ((_, stands), part) in self.lanes.iter().zip(&batch.parts) {
             if batch.range.to.byte > stands.byte {
-                seen.rejected += as_u64(part.rejects.len());
-                seen.rows += as_u64(part.rejects.len() + part.recipients.len());
+                seen.rejected += count_of(part.rejects.len());
+                seen.rows += count_of(part.rejects.len() + part.recipients.len());
             }
         }
     }
@@ -154,8 +154,4 @@ fn send(lanes: &[Sender<Message>], batch: Batch) -> Result<(), ()> {
         lane.blocking_send(Message::Part(batch.range, part)).map_err(drop)?;
     }
     Ok(())
-}
-
-fn as_u64(length: usize) -> u64 {
-    u64::try_from(length).unwrap_or(u64::MAX)
 }

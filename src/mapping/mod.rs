@@ -19,11 +19,9 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::fault::{Code, Fault};
 use crate::header::fold_header;
+use crate::reject_file;
 use crate::settings::{ColumnRef, Columns, Field, HeaderRow, Wanted, is_invisible, trim, visible};
 use names::{NAME, NAME_OR_FIRST, PHONE, PHONE_QUALIFIED, REGION, SURNAME, phone_rank};
-
-/// The four columns that a reject file adds, in their order.
-pub const REJECT_COLUMNS: [&str; 4] = ["_line", "_column", "_reason", "_detail"];
 
 /// The delimiters that files use, for the guess what was meant.
 const DELIMITERS: [char; 4] = [',', ';', '\t', '|'];
@@ -152,9 +150,9 @@ pub fn resolve(header: &[String], wanted: &Wanted) -> Result<Columns, Fault> {
 
 /// The place of `_reason` when the four last headers are those of a reject file.
 fn reject_columns(header: &[String], row: HeaderRow) -> Option<usize> {
-    let start = header.len().checked_sub(REJECT_COLUMNS.len()).filter(|start| *start > 0)?;
+    let start = header.len().checked_sub(reject_file::COLUMNS.len()).filter(|start| *start > 0)?;
     let last = header.get(start..)?;
-    let all = row == HeaderRow::Present && last.iter().zip(REJECT_COLUMNS).all(|(h, name)| trim(h) == name);
+    let all = row == HeaderRow::Present && last.iter().zip(reject_file::COLUMNS).all(|(h, name)| trim(h) == name);
     all.then_some(start + 2)
 }
 

@@ -61,15 +61,6 @@ pub enum Admission {
     Unknown(JobId),
 }
 
-/// Whether a finished job's result may still be given as an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Replay {
-    /// Nothing was imported into the list since.
-    Valid,
-    /// Another import wrote into the list since.
-    Outdated,
-}
-
 /// Differs: SQLite's write transaction already excludes everybody.
 const LOCK_LIST_SQLITE: &str = "SELECT id FROM lists WHERE id = $1";
 const LOCK_LIST_POSTGRES: &str = "SELECT id FROM lists WHERE id = $1 FOR NO KEY UPDATE";

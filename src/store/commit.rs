@@ -13,7 +13,7 @@ use crate::reject::Reject;
 use crate::run::{Counts, RunKey};
 use crate::store::admit::as_i64;
 use crate::store::session::{Merge, Session, position_pair};
-use crate::store::{Pool, StoreError, now, postgres, sqlite};
+use crate::store::{Pool, StoreError, now, postgres, postgres_part, sqlite, sqlite_part};
 
 /// One lane's share of one or more batches, ready to be written.
 #[derive(Debug)]
@@ -55,8 +55,6 @@ pub(crate) trait PartSink {
     async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError>;
     /// Stores refused rows.
     async fn insert_rejects(&mut self, job: JobId, rejects: &[Reject]) -> Result<(), StoreError>;
-    /// Whether the job is still held under this fence and owner; on PostgreSQL it stays so until COMMIT.
-    async fn holds(&mut self, session: &Session) -> Result<bool, StoreError>;
 }
 
 /// Into which list, on behalf of which job.
@@ -86,7 +84,7 @@ const LIST_AND_OPEN: &str = "SELECT j.list_id,
 
 /// Expands the transaction for one engine.
 macro_rules! commit_part {
-    ($session:expr, $pool:expr, $db:expr, $begin:expr, $part:expr) => {{
+    ($session:expr, $pool:expr, $db:expr, $begin:expr, $holds:expr, $part:expr) => {{
         let (session, part): (&Session, &PartWrite) = ($session, $part);
         let lease = &session.lease;
         let mut tx = $db.begin_with($begin).await?;
@@ -134,7 +132,13 @@ macro_rules! commit_part {
             )));
         }
         sqlx::query(KEEP_RESULT).bind(part.key.as_str()).bind(Json(&counts)).execute(&mut *tx).await?;
-        if !(*tx).holds(session).await? {
+        let held: Option<i64> = sqlx::query_scalar($holds)
+            .bind(lease.job.0)
+            .bind(lease.fence.0)
+            .bind(&lease.owner)
+            .fetch_optional(&mut *tx)
+            .await?;
+        if held.is_none() {
             return Err(StoreError::LeaseLost);
         }
         crash::point("import::before_commit");
@@ -164,10 +168,13 @@ impl Session {
         match &self.pool {
             Pool::Sqlite(db) => {
                 self.seed(part).await?;
-                commit_part!(self, &self.pool, db, sqlite::BEGIN, part)
+                commit_part!(self, &self.pool, db, sqlite::BEGIN, sqlite_part::HOLDS, part)
             }
             Pool::Postgres(db) => {
-                self.answered(async { commit_part!(self, &self.pool, db, postgres::BEGIN_PART, part) }).await
+                self.answered(async {
+                    commit_part!(self, &self.pool, db, postgres::BEGIN_PART, postgres_part::HOLDS, part)
+                })
+                .await
             }
         }
     }

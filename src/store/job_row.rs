@@ -68,8 +68,6 @@ pub struct JobRow {
     pub owner: Option<String>,
     /// Until when, by the database's clock.
     pub lease_until: Option<Timestamp>,
-    /// Its figures at its last heartbeat; `Store::committed` counts exactly.
-    pub progress: Option<Counts>,
     /// Its figures, once it is done.
     pub result: Option<Counts>,
     /// Why it stopped or failed.
@@ -122,7 +120,6 @@ pub(crate) struct Row {
     fence: i64,
     owner: Option<String>,
     lease_until: Option<Timestamp>,
-    progress: Option<Json<Counts>>,
     result: Option<Json<Counts>>,
     error: Option<Json<JobError>>,
     created_at: Timestamp,
@@ -157,7 +154,6 @@ impl TryFrom<Row> for JobRow {
             fence: Fence(row.fence),
             owner: row.owner,
             lease_until: row.lease_until,
-            progress: row.progress.map(|json| json.0),
             result: row.result.map(|json| json.0),
             error: row.error.map(|json| json.0),
             created_at: row.created_at,
@@ -175,7 +171,7 @@ macro_rules! jobs_where {
         concat!(
             "SELECT j.id, j.key, j.generation, j.list_id, l.name AS list_name, j.fingerprint, j.payload,
                j.rules_version, j.lanes, j.batch_rows, j.state, j.direct, j.attempts, j.rescues, j.fence, j.owner,
-               j.lease_until, j.progress, j.result, j.error, j.created_at, j.started_at, j.finished_at, j.cancel_requested_at,
+               j.lease_until, j.result, j.error, j.created_at, j.started_at, j.finished_at, j.cancel_requested_at,
                j.keys_pruned_at
              FROM jobs j LEFT JOIN lists l ON l.id = j.list_id ",
             $rest

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use sqlx::{PgPool, SqlitePool};
 
-pub use admit::{Admission, Ask, Replay};
+pub use admit::{Admission, Ask};
 pub use commit::{PartWrite, Written};
 pub use error::StoreError;
 pub use findings::Finding;

@@ -12,7 +12,7 @@ use crate::reject::Reject;
 use crate::settings::Blank;
 use crate::store::StoreError;
 use crate::store::commit::{PartSink, UpsertTarget, WaveCounts, attributes_json, copies_of, reject_place};
-use crate::store::session::{Merge, Session, Versioned};
+use crate::store::session::{Merge, Versioned};
 
 /// `updated_at = excluded.updated_at`: Citus wants nothing but IMMUTABLE functions in DO UPDATE SET.
 const UPSERT_KEEP: &str = "WITH written AS (
@@ -78,7 +78,9 @@ const REJECTS: &str = "INSERT INTO rejects (job_id, byte, line, column_name, rea
     FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bytea[])
       AS t(byte, line, column_name, reason, detail, raw)";
 
-const HOLDS: &str = "SELECT id FROM jobs WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3 FOR SHARE";
+/// Whether the job is still held under this fence and owner; the lock keeps it so until COMMIT.
+pub(crate) const HOLDS: &str =
+    "SELECT id FROM jobs WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3 FOR SHARE";
 
 impl PartSink for PgConnection {
     async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError> {
@@ -154,17 +156,6 @@ impl PartSink for PgConnection {
             .execute(&mut *self)
             .await?;
         Ok(())
-    }
-
-    async fn holds(&mut self, session: &Session) -> Result<bool, StoreError> {
-        let lease = session.lease();
-        let held: Option<i64> = sqlx::query_scalar(HOLDS)
-            .bind(lease.job.0)
-            .bind(lease.fence.0)
-            .bind(&lease.owner)
-            .fetch_optional(&mut *self)
-            .await?;
-        Ok(held.is_some())
     }
 }
 

@@ -256,7 +256,7 @@ impl Session {
     }
 }
 
-/// The bindings that tie a statement to this lease: job, fence, owner.
+/// A position as it is bound: byte, line.
 pub(crate) fn position_pair(position: Position) -> (i64, i64) {
     (as_i64(position.byte), as_i64(position.line))
 }

@@ -14,7 +14,7 @@ use crate::recipient::Recipient;
 use crate::reject::Reject;
 use crate::settings::Blank;
 use crate::store::commit::{PartSink, UpsertTarget, WaveCounts, attributes_json, push_json_string, reject_place};
-use crate::store::session::{Merge, Session};
+use crate::store::session::Merge;
 use crate::store::{StoreError, sqlite};
 
 /// What is stored about one phone.
@@ -66,7 +66,8 @@ const REJECTS: &str = "INSERT INTO rejects (job_id, byte, line, column_name, rea
     SELECT $1, j.value ->> 0, j.value ->> 1, j.value ->> 2, j.value ->> 3, j.value ->> 4, unhex(j.value ->> 5)
     FROM json_each($2) j";
 
-const HOLDS: &str = "SELECT id FROM jobs WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
+/// Whether the job is still held under this fence and owner.
+pub(crate) const HOLDS: &str = "SELECT id FROM jobs WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
 
 /// How a recipient meets what is stored about its phone.
 enum Meeting {
@@ -122,17 +123,6 @@ impl PartSink for SqliteConnection {
             }
         }
         insert_short_rejects(self, job, &mut rows).await
-    }
-
-    async fn holds(&mut self, session: &Session) -> Result<bool, StoreError> {
-        let lease = session.lease();
-        let held: Option<i64> = sqlx::query_scalar(HOLDS)
-            .bind(lease.job.0)
-            .bind(lease.fence.0)
-            .bind(&lease.owner)
-            .fetch_optional(&mut *self)
-            .await?;
-        Ok(held.is_some())
     }
 }
 
