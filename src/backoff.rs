@@ -20,6 +20,9 @@ pub const PART: Backoff = Backoff { first: Duration::from_millis(20), most: Dura
 /// Between tries to reach a database that went away.
 pub const CONNECTION: Backoff = Backoff { first: Duration::from_millis(200), most: Duration::from_secs(3) };
 
+/// Between the attempts of a queued job.
+pub const JOB: Backoff = Backoff { first: Duration::from_secs(5), most: Duration::from_secs(15 * 60) };
+
 impl Backoff {
     /// The delay after `failures` failures (1 = the first), with `chance` in `0.0..1.0` as the jitter.
     pub fn delay(&self, failures: u32, chance: f64) -> Duration {

@@ -167,6 +167,9 @@ codes! {
     UnknownJob "unknown_job" Usage
         "there is no job with that number"
         "'enlist jobs' lists them; 'last' names the newest";
+    BadQueueName "bad_queue_name" Usage
+        "a queue name has 1 to 100 letters, digits, dots, dashes or underscores"
+        "choose such a name";
     JobState "job_state" Usage
         "the job is in a state in which that cannot be done"
         "'enlist jobs show ID' tells its state";
@@ -182,6 +185,18 @@ codes! {
     LeaseLost "lease_lost" Stopped
         "another process took this import over, so this one stopped writing"
         "nothing; the other process finishes it, and running again shows the result";
+    JobsFailed "jobs_failed" Failed
+        "the worker drained its queues, and some of their jobs failed"
+        "'enlist jobs --state failed' lists them with their reasons";
+    UnseenFile "unseen_file" NotNow
+        "the worker drained its queues, but does not see the file of some of their jobs"
+        "'enlist jobs --state queued' names the files; run a worker where they are, or enqueue paths that all workers see";
+    GraceOver "grace_over" Stopped
+        "the worker stopped before the jobs in hand could hand themselves back"
+        "nothing is lost: their leases end by themselves; a longer --grace lets them finish their batch";
+    HolderDied "holder_died" Stopped
+        "the process that ran the job died, or was not heard of for longer than its lease"
+        "'enlist jobs show ID' tells how often; look into that process's log, and for memory that ran out";
     Superseded "superseded" Stopped
         "this import was replaced by a newer one of the same file name"
         "nothing; the newer import counts";

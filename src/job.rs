@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fault::{Code, Fault};
 use crate::settings::Settings;
 
 /// Declares an id: a database number that cannot be mixed up with another kind of id.
@@ -174,6 +175,8 @@ pub const TRANSITIONS: &[(State, State)] = &[
     (State::Paused, State::Superseded),
     // The same command runs again.
     (State::Interrupted, State::Running),
+    // The same import is given to the workers.
+    (State::Interrupted, State::Queued),
     // A person holds it back.
     (State::Interrupted, State::Paused),
     // A person ends it.
@@ -189,6 +192,41 @@ pub const TRANSITIONS: &[(State, State)] = &[
     // The same import command reopens it.
     (State::Cancelled, State::Running),
 ];
+
+/// The most characters of a queue's name.
+pub const QUEUE_NAME_MAX: usize = 100;
+
+/// A queue's name: 1 to `QUEUE_NAME_MAX` ASCII letters, digits, dots, dashes or underscores.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct QueueName(String);
+
+impl QueueName {
+    /// Reads a name. Anything else is the fault `bad_queue_name`.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if text.is_empty() || text.len() > QUEUE_NAME_MAX || !text.chars().all(plain) {
+            return Err(Fault::new(Code::BadQueueName, format!("'{text}' is no name of a queue")));
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The text that is stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for QueueName {
+    fn default() -> Self {
+        Self("default".to_owned())
+    }
+}
+
+impl std::fmt::Display for QueueName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// The number of ordered streams into which a job's rows are split; settled when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -21,10 +21,12 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`job`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
+//! | times | [`window`] | who claims a window |
 //! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] | one another |
 //! | product | [`import`] | command lines, progress bars, SQL |
+//! | workers | [`queue`] | command lines, SQL |
 //! | face | [`cli`] | SQL |
 //!
 //! Only [`store`] knows SQL, and nothing above it knows that there are two engines: one body serves both
@@ -113,6 +115,7 @@ pub mod header;
 pub mod holder;
 pub mod import;
 pub mod job;
+pub mod limits;
 pub mod list;
 pub mod mapping;
 pub mod nearest;
@@ -120,6 +123,7 @@ pub mod normalise;
 pub mod owner;
 pub mod phone;
 pub mod position;
+pub mod queue;
 pub mod quoting;
 pub mod recipient;
 pub mod reject;
@@ -130,3 +134,5 @@ pub mod settings;
 pub mod source;
 pub mod stop;
 pub mod store;
+pub mod verdict;
+pub mod window;

@@ -7,6 +7,7 @@ use enlist::admission::Entry;
 use enlist::batch::fold;
 use enlist::holder;
 use enlist::job::{Fingerprint, Grid, JobKey, ListId, State};
+use enlist::limits::Limits;
 use enlist::list::ListName;
 use enlist::phone::Phone;
 use enlist::position::{Position, Range};
@@ -18,6 +19,7 @@ use enlist::store::{
     Access, Admission, Ask, Beat, Created, Lease, Member, Options, PartWrite, Payload, Session, Status, Store,
     StoreError, Target,
 };
+use enlist::verdict::{Charge, Leaving};
 
 use crate::common::engine::Db;
 
@@ -63,12 +65,16 @@ pub(crate) fn ask(list: ListId, content: &str, settings: Settings, lanes: u16) -
         list,
         key: JobKey::import(list, &fingerprint, &settings),
         fingerprint,
-        payload: Payload { source: format!("/lists/{content}.csv"), bytes: 100, settings },
+        payload: Payload { source: format!("/lists/{content}.csv"), bytes: 100, settings, limits: Limits::default() },
         grid: Grid { lanes, batch_rows: 10 },
         entry: Entry::Auto,
         owner: holder::claim_owner(),
         lease: Duration::from_secs(30),
     }
+}
+
+fn left(next: State) -> Leaving {
+    Leaving { next, charge: Charge::Free, rest: Duration::ZERO }
 }
 
 fn blake3_of(content: &str) -> String {
@@ -300,7 +306,7 @@ both! {
         assert!(matches!(refused, Err(StoreError::LeaseLost)), "{refused:?}");
         assert_eq!(old.session.beat(&Counts::default()).await.expect("an answer"), Beat::Lost);
         assert!(matches!(old.session.finish(old.at).await, Err(StoreError::LeaseLost)));
-        assert!(matches!(old.session.leave(State::Failed, None).await, Err(StoreError::LeaseLost)));
+        assert!(matches!(old.session.leave(left(State::Failed), None).await, Err(StoreError::LeaseLost)));
         assert!(members(&store, list).await.is_empty());
         let new = store.session(lease, &wanted.payload.settings, 1).await.expect("a session");
         new.commit(&write).await.expect("the new holder commits the same part");
@@ -332,7 +338,7 @@ both! {
         for (state, expected) in [(State::Interrupted, 2), (State::Failed, 3), (State::Cancelled, 4), (State::Paused, 0)] {
             let lease = begun(&store, &wanted).await;
             let session = store.session(lease, &wanted.payload.settings, 1).await.expect("a session");
-            session.leave(state, None).await.expect("left");
+            session.leave(left(state), None).await.expect("left");
             let job = store.job(session.lease().job).await.expect("a read").expect("a job");
             assert_eq!(job.state, state);
             if expected == 0 {
@@ -360,7 +366,7 @@ both! {
         let job = hand.session.lease().job;
         store.cancel_job(job).await.expect("asked");
         assert_eq!(hand.session.beat(&Counts::default()).await.expect("a beat"), Beat::CancelRequested);
-        hand.session.leave(State::Interrupted, None).await.expect("left");
+        hand.session.leave(left(State::Interrupted), None).await.expect("left");
         assert_eq!(store.pause_job(job).await.expect("paused").state, State::Paused);
         assert_eq!(store.resume_job(job).await.expect("resumed").state, State::Interrupted);
         assert_eq!(store.cancel_job(job).await.expect("cancelled").state, State::Cancelled);

@@ -106,6 +106,12 @@ impl Context {
         Ok(Store::open(&choice.target, access, &self.options).await?)
     }
 
+    /// The folder for what is kept between runs: spools and the texts of workbooks.
+    pub(crate) fn state_dir(&self) -> std::path::PathBuf {
+        let folder = self.variables.folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("enlist"));
+        folder.unwrap_or_else(std::env::temp_dir)
+    }
+
     /// Says something on standard error, unless `-q` or there is nothing to say.
     pub(crate) fn note(&self, text: &str) {
         if self.volume == Volume::Normal && !text.is_empty() {

@@ -12,6 +12,7 @@ use crate::cli::values;
 use crate::fault::{Code, Fault};
 use crate::job::LANES_MAX;
 use crate::nearest::nearest;
+use crate::queue::PassTimes;
 
 /// The environment as it was when the program began.
 #[derive(Debug, Clone, Default)]
@@ -197,6 +198,13 @@ impl Config {
             return Err(Fault::new(Code::Config, message).hint("keep one of them"));
         }
         Ok(config)
+    }
+}
+
+impl Config {
+    /// When the scheduled passes run.
+    pub(crate) fn pass_times(&self) -> PassTimes {
+        PassTimes::default()
     }
 }
 

@@ -51,9 +51,18 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
+/// How much a command's log says when nobody asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Talk {
+    /// Warnings.
+    Command,
+    /// What it does: the log is all there is to see.
+    Service,
+}
+
 impl Args {
     /// Reads the configuration, sets logging up and settles what a command gets to know.
-    pub(crate) fn context(&self, variables: Variables) -> Result<Context, Fault> {
+    pub(crate) fn context(&self, variables: Variables, talk: Talk) -> Result<Context, Fault> {
         // The grammar sees a conflict only where both stand on one side of the command.
         if self.database_url.is_some() && self.database_url_file.is_some() {
             let message = "--database-url cannot be used with --database-url-file";
@@ -85,14 +94,15 @@ impl Args {
             config,
             given,
         };
-        self.start_log(&context);
+        self.start_log(&context, talk);
         Ok(context)
     }
 
     /// Log lines go to standard error: warnings, and with `-v` more. Statements are never logged with values.
-    fn start_log(&self, context: &Context) {
+    fn start_log(&self, context: &Context, talk: Talk) {
         let level = match (self.quiet, self.verbose) {
             (true, _) => "error",
+            (false, 0) if talk == Talk::Service => "info,sqlx=error",
             (false, 0) => "warn,sqlx=error",
             (false, 1) => "info,enlist=debug,sqlx=warn",
             (false, _) => "debug,enlist=trace,sqlx=info",

@@ -175,7 +175,6 @@ impl Args {
     pub(crate) fn request(&self, context: &Context) -> Result<Request, Fault> {
         let config = &context.config;
         let wanted = self.wanted(config.region.as_ref())?;
-        let state_dir = context.variables.folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("enlist"));
         Ok(Request {
             input: if self.file.as_os_str() == "-" { Input::Stdin } else { Input::Path(self.file.clone()) },
             list: self.list.clone(),
@@ -190,7 +189,7 @@ impl Args {
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
             lease: self.lease.or(config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE),
-            state_dir: state_dir.unwrap_or_else(std::env::temp_dir),
+            state_dir: context.state_dir(),
         })
     }
 
@@ -231,6 +230,22 @@ impl Args {
             }
         }
         Ok(wanted)
+    }
+
+    /// Refuses the options that mean nothing for a job that a worker runs later.
+    pub(crate) fn refuse_for_queue(&self) -> Result<(), Fault> {
+        let given = [
+            (self.rejects.is_some(), "--rejects", "'enlist rejects ID' writes the file when the job is done"),
+            (self.wait.is_some(), "--wait", "leave it out: the job waits by itself"),
+            (self.continue_job.is_some(), "--continue", "'enlist jobs retry ID' gives a job back to the workers"),
+            (self.lease.is_some(), "--lease", "it is an option of 'enlist work'"),
+        ];
+        match given.into_iter().find(|(given, _, _)| *given) {
+            Some((_, option, hint)) => {
+                Err(Fault::new(Code::Usage, format!("{option} means nothing for a queued job")).hint(hint))
+            }
+            None => Ok(()),
+        }
     }
 
     /// What is wrong with `--rejects`, before anything is read or written.

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod database;
 mod doctor;
+mod enqueue;
 mod explain;
 mod export;
 mod global;
@@ -18,6 +19,7 @@ mod lists;
 mod migrate;
 mod output;
 mod paging;
+mod pass;
 mod progress;
 mod rejects;
 mod settings;
@@ -28,6 +30,7 @@ mod suppression;
 mod text;
 mod usage;
 mod values;
+mod work;
 
 use std::ffi::OsString;
 
@@ -72,6 +75,10 @@ enum Command {
     Import(Box<import::Args>),
     /// Read the whole file and say what an import would do, without writing anything
     Check(Box<check::Args>),
+    /// Give an import to the workers
+    Enqueue(Box<enqueue::Args>),
+    /// Run queued jobs until stopped
+    Work(work::Args),
     /// Write the recipients of a list out
     Export(export::Args),
     /// Show the lists, or create one
@@ -86,6 +93,8 @@ enum Command {
     OptIn(suppression::Args),
     /// Create or upgrade the tables of a database
     Migrate(migrate::Args),
+    /// Run a scheduled pass once, now
+    Pass(pass::Args),
     /// Look for what is wrong with the database
     Doctor(doctor::Args),
     /// Show each setting and where it came from
@@ -94,6 +103,16 @@ enum Command {
     Explain(explain::Args),
     /// Print a completion script for a shell
     Completions(completions::Args),
+}
+
+impl Command {
+    /// How much its log says when nobody asks: a worker's log is what it has to say.
+    fn talk(&self) -> global::Talk {
+        match self {
+            Self::Work(_) => global::Talk::Service,
+            _ => global::Talk::Command,
+        }
+    }
 }
 
 /// Runs one command line, the program's name first, and says how the process should end.
@@ -106,7 +125,7 @@ pub async fn run(args: Vec<OsString>) -> Exit {
         Ok(cli) => cli,
         Err(error) => return usage::end(&error, &hasty),
     };
-    let context = match cli.global.context(variables) {
+    let context = match cli.global.context(variables, cli.command.talk()) {
         Ok(context) => context,
         Err(fault) => {
             complain(&fault, Paint::Plain);
@@ -123,6 +142,9 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
     let ended = match command {
         Command::Import(args) => Ok(import::run(context, &args).await),
         Command::Check(args) => Ok(check::run(context, &args).await),
+        Command::Enqueue(args) => enqueue::run(context, &args).await,
+        Command::Work(args) => work::run(context, &args).await,
+        Command::Pass(args) => pass::run(context, &args).await,
         Command::Export(args) => export::run(context, &args).await,
         Command::Lists(args) => lists::run(context, &args).await,
         Command::Jobs(args) => jobs::run(context, &args).await,

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn thousands(n: u64) -> String {
     let digits = n.to_string();
@@ -124,6 +126,14 @@ pub(crate) fn head(text: &str, width: usize) -> String {
 /// How many columns a text takes, near enough: one a character.
 fn shown(text: &str) -> usize {
     text.chars().count()
+}
+
+/// A moment as the clock on the wall of this machine shows it, with its offset.
+pub(crate) fn local(moment: Timestamp) -> String {
+    match jiff::Timestamp::from_millisecond(moment.millis()) {
+        Ok(utc) => utc.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
+        Err(_) => moment.to_string(),
+    }
 }
 
 #[cfg(test)]

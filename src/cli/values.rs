@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
+use crate::clock::Timestamp;
+use crate::fault::Code;
 use crate::import::report::{Budget, Wait};
-use crate::job::JobId;
+use crate::job::{JobId, QueueName};
 use crate::settings::{ColumnRef, Field};
 
 /// A duration such as `90s`, `10m`, `1h`, `24h`, `500ms`, `2d` or `1h30m`.
@@ -44,6 +46,18 @@ pub(crate) fn lease(text: &str) -> Result<Duration, String> {
         return Err(format!("a lease of '{text}' is too short; it lasts at least 1s"));
     }
     Ok(lease)
+}
+
+/// `--queue`.
+pub(crate) fn queue(text: &str) -> Result<QueueName, String> {
+    QueueName::parse(text).map_err(|fault| format!("{}; {}", fault.message, Code::BadQueueName.means()))
+}
+
+/// `--run-at`: a moment with its offset; without one nobody knows whose evening is meant.
+pub(crate) fn moment(text: &str) -> Result<Timestamp, String> {
+    let wrong = || format!("'{text}' is no time with an offset; write for example 2026-12-01T22:00:00+03:00 or …Z");
+    let moment: jiff::Timestamp = text.trim().parse().map_err(|_| wrong())?;
+    Ok(Timestamp::from_millis(moment.as_millisecond()))
 }
 
 /// `--wait=D`.

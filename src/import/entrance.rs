@@ -16,6 +16,7 @@ use crate::import::feed::Feed;
 use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
 use crate::job::{Grid, JobKey, LANES_MAX, ListId};
+use crate::limits::Limits;
 use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::owner::Owner;
@@ -191,20 +192,25 @@ pub(crate) async fn enter(
                 }
                 tokio::time::sleep(HELD_PAUSE).await;
             }
-            Admission::Paused(job) => {
-                return Err(Fault::new(Code::Paused, format!("job {} is paused", job.id))
-                    .hint(format!("'enlist jobs resume {}' lets it go on", job.id)));
-            }
-            Admission::SettingsChanged(job) => return Err(settings_changed(&job, &ask.payload.settings, request)),
-            Admission::OtherInput(job) => return Err(other_input(&job, &ask.payload.source)),
-            Admission::Replaced(job) => {
-                return Err(Fault::new(Code::JobState, format!("job {} was superseded by a newer import", job.id))
-                    .hint("import the file again without --continue"));
-            }
-            Admission::Unknown(id) => {
-                return Err(Fault::new(Code::UnknownJob, format!("there is no job '{id}' of this list")));
-            }
+            refused => return Err(refusal(refused, ask, request)),
         }
+    }
+}
+
+/// Why an import is not let in.
+pub(crate) fn refusal(admission: Admission, ask: &Ask, request: &Request) -> Fault {
+    match admission {
+        Admission::Held(job) => held(&job),
+        Admission::Paused(job) => Fault::new(Code::Paused, format!("job {} is paused", job.id))
+            .hint(format!("'enlist jobs resume {}' lets it go on", job.id)),
+        Admission::SettingsChanged(job) => settings_changed(&job, &ask.payload.settings, request),
+        Admission::OtherInput(job) => other_input(&job, &ask.payload.source),
+        Admission::Replaced(job) => {
+            Fault::new(Code::JobState, format!("job {} was superseded by a newer import", job.id))
+                .hint("import the file again without --continue")
+        }
+        Admission::Unknown(id) => Fault::new(Code::UnknownJob, format!("there is no job '{id}' of this list")),
+        let_in => Fault::new(Code::Internal, format!("an import was let in and not begun: {let_in:?}")),
     }
 }
 
@@ -298,7 +304,12 @@ pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: G
         list,
         key: JobKey::import(list, &opened.survey.fingerprint, &settings),
         fingerprint: opened.survey.fingerprint.clone(),
-        payload: Payload { source: opened.source.clone(), bytes: opened.survey.raw_bytes, settings },
+        payload: Payload {
+            source: opened.source.clone(),
+            bytes: opened.survey.raw_bytes,
+            settings,
+            limits: Limits::default(),
+        },
         grid,
         entry: request.entry,
         owner: holder::claim_owner(),

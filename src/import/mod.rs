@@ -3,10 +3,13 @@
 //! Owns the life of one import from request to report. It does not know command lines, queues or SQL.
 //! Invariant: it can be killed at every instruction; what it reports was committed.
 
+mod claimed;
 mod course;
+mod enqueue;
 mod entrance;
 mod expect;
 mod feed;
+mod held;
 mod lane;
 mod opening;
 mod pass;
@@ -20,7 +23,6 @@ mod tally;
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -28,19 +30,20 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::clock::Stopwatch;
 use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::import::entrance::Entered;
-use crate::import::pass::Work;
+use crate::import::held::{Hand, Runner};
 use crate::import::report::{Event, Report, Request, Warning};
-use crate::import::tally::Tally;
-use crate::job::State;
 use crate::list::ListName;
 use crate::phone::PhoneRules;
 use crate::source::check_encoding;
 use crate::source::{Spool, SpoolFolder};
 use crate::stop::Stop;
-use crate::store::{Created, JobError, JobRow, Lease, Session, Store, StoreError};
+use crate::store::{Created, JobRow, Store};
+
+pub use claimed::run_claimed;
+pub use enqueue::{Enqueued, Standing, enqueue};
 
 /// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
-const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Imports. The answer is always a report; `Report::error` says why it did not end.
 ///
@@ -48,13 +51,18 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
 /// writes nothing. `stop` ends it after the batch in hand. Killed at any point, the same request goes on from
 /// the last commit. Needs a multi-threaded runtime.
 pub async fn import(store: &Store, request: &Request, stop: &Stop, on_event: &(dyn Fn(Event) + Send + Sync)) -> Report {
-    let watch = Stopwatch::start();
     let mut report = Report::new(&request.list);
+    let watch = Stopwatch::start();
     let (events, mut incoming) = unbounded_channel();
     let outcome = {
         let work = run(store, request, stop, &events, &mut report);
         forward(work, &mut incoming, on_event).await
     };
+    conclude(store, report, outcome, watch).await
+}
+
+/// Completes the report on work that ended with `outcome` and began with `watch`.
+async fn conclude(store: &Store, mut report: Report, outcome: Result<(), Fault>, watch: Stopwatch) -> Report {
     if let Err(fault) = outcome {
         report.error = Some(fault);
     }
@@ -139,7 +147,8 @@ async fn run(
     let mut spool = opened.spool.take();
     spool.iter_mut().for_each(Spool::keep);
     let sheet = opened.survey.sheet_spool().map(PathBuf::from);
-    let outcome = hold(store, request, lease, &job, opened.survey, stop, events, report).await;
+    let hand = Hand { store, request, job: &job, runner: Runner::Command, stop, events };
+    let outcome = hand.hold(lease, opened.survey, report).await;
     match &outcome {
         Ok(()) => {
             if let Some(spool) = spool {
@@ -170,109 +179,6 @@ pub(crate) fn remove_sheet(sheet: Option<&Path>) {
         && error.kind() != ErrorKind::NotFound
     {
         tracing::warn!(path = %path.display(), %error, "the text of the sheet stays behind");
-    }
-}
-
-/// Works under a lease, and gives it up properly whatever happens.
-#[expect(clippy::too_many_arguments, reason = "what one held job consists of, used once")]
-async fn hold(
-    store: &Store,
-    request: &Request,
-    lease: Lease,
-    job: &JobRow,
-    survey: crate::source::Survey,
-    stop: &Stop,
-    events: &UnboundedSender<Event>,
-    report: &mut Report,
-) -> Result<(), Fault> {
-    let claimed = Stopwatch::start();
-    let writers = store.writers_up_to(request.writers.unwrap_or(job.grid.lanes)).clamp(1, job.grid.lanes);
-    let session = store.session(lease, &job.payload.settings, writers).await.map_err(StoreError::into_fault_midway)?;
-    let session = Arc::new(session);
-    let tally = Arc::new(Tally::new(events.clone(), survey.text_bytes));
-    let before = session.committed().await.map_err(StoreError::into_fault_midway)?;
-    let lanes = session.lanes().await.map_err(StoreError::into_fault_midway)?;
-    let slowest = lanes.values().min().copied().filter(|at| at.byte > job.payload.settings.data_start.byte);
-    tally.resume(before, slowest.map(|at| at.line));
-    report.resumed_rows = before.rows;
-    report.counts = before;
-
-    if slowest.is_none() && before.rows == 0 {
-        let settings = &job.payload.settings;
-        let checked = preflight::check(store, job.list, request, &survey, settings).await;
-        if let (Err(fault), true) = (&checked, store.is_scratch()) {
-            // Whoever only looks is told that it would stop, and what it would find all the same.
-            report
-                .warnings
-                .push(Warning::new(fault.code.as_str(), format!("the import would stop: {}", fault.message)));
-        } else if let Err(fault) = checked {
-            let fault = leave(&session, fault).await;
-            session.close().await;
-            return Err(fault);
-        }
-    }
-    let mut work = Work {
-        session,
-        tally: tally.clone(),
-        survey,
-        settings: job.payload.settings.clone(),
-        grid: job.grid,
-        key: job.key.clone(),
-        generation: job.generation,
-        writers,
-        budget: request.max_rejects,
-        stop: stop.clone(),
-    };
-    let outcome = course::to_the_end(store, &mut work, claimed).await;
-    report.counts = tally.counts();
-    report.this_run_rows = report.counts.rows.saturating_sub(before.rows);
-    let outcome = match outcome {
-        Ok(counts) => {
-            report.counts = counts;
-            report.this_run_rows = counts.rows.saturating_sub(before.rows);
-            Ok(())
-        }
-        Err(fault) => Err(leave(&work.session, fault).await),
-    };
-    work.session.close().await;
-    outcome
-}
-
-/// Gives the job up in the state that the fault leaves it in. Returns the fault to report.
-async fn leave(session: &Session, fault: Fault) -> Fault {
-    let next = match fault.code {
-        // Somebody else has it: it is not ours to leave.
-        Code::LeaseLost => return superseded_or_lost(session, fault).await,
-        Code::Cancelled => State::Cancelled,
-        Code::Paused => State::Paused,
-        code => match code.exit() {
-            Exit::Failed | Exit::Usage => State::Failed,
-            _ => State::Interrupted,
-        },
-    };
-    let error = match fault.code {
-        Code::Interrupted | Code::Terminated | Code::Paused => None,
-        code => Some(JobError { code: code.as_str().to_owned(), message: fault.message.clone() }),
-    };
-    match tokio::time::timeout(FAREWELL_PATIENCE, session.leave(next, error.as_ref())).await {
-        Ok(Ok(())) => fault,
-        Ok(Err(StoreError::LeaseLost)) => superseded_or_lost(session, fault).await,
-        // The lease ends by itself; the next run takes the job over at once, because this process is gone.
-        Ok(Err(error)) => {
-            tracing::warn!(%error, "the job could not be handed back");
-            fault
-        }
-        Err(_) => fault,
-    }
-}
-
-async fn superseded_or_lost(session: &Session, fault: Fault) -> Fault {
-    match session.state().await {
-        Ok(Some(State::Superseded)) => Fault::new(
-            Code::Superseded,
-            "a newer import of this file name replaced this one; nothing more was written here",
-        ),
-        _ => fault,
     }
 }
 

@@ -32,6 +32,7 @@ pub enum NewList {
 
 pub use crate::admission::Entry;
 pub use crate::fault::Warning;
+pub use crate::limits::Budget;
 pub use crate::reject::ReasonCount;
 
 /// How long to wait for another holder of the same import.
@@ -43,15 +44,6 @@ pub enum Wait {
     Forever,
     /// At most so long.
     Until(Duration),
-}
-
-/// How many refused rows are acceptable.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Budget {
-    /// So many rows.
-    Rows(u64),
-    /// So many of a hundred rows, judged from the 1,000th row on and at the end.
-    Percent(f64),
 }
 
 /// What is known about an input beforehand.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sqlx::types::Json;
 
-use crate::admission::{Decision, Entry, Hold, Known, decide};
+use crate::admission::{Decision, Entry, Hold, Known};
 use crate::clock::Timestamp;
 use crate::job::{Fence, Fingerprint, Grid, JobId, JobKey, ListId, State};
 use crate::owner::Owner;
@@ -59,39 +59,47 @@ pub enum Admission {
     Replaced(Box<JobRow>),
     /// `--continue` names no job of this list.
     Unknown(JobId),
+    /// It waits for a worker now; only `enqueue` answers so.
+    Queued(Box<JobRow>),
+    /// It waited for a worker already; only `enqueue` answers so.
+    Waiting(Box<JobRow>),
 }
 
 /// Differs: SQLite's write transaction already excludes everybody.
 const LOCK_LIST_SQLITE: &str = "SELECT id FROM lists WHERE id = $1";
 const LOCK_LIST_POSTGRES: &str = "SELECT id FROM lists WHERE id = $1 FOR NO KEY UPDATE";
 
-const CONCERNED: &str = jobs_where!(
-    "WHERE j.kind = 'import' AND j.list_id = $1 AND (j.fingerprint = $2 OR j.id = $4
-       OR (j.source = $3 AND j.source <> '-' AND j.state IN ('queued', 'running', 'paused', 'interrupted')))
+/// Each branch has an index of its own, so that a list with a million finished jobs asks no more than a new one.
+pub(crate) const CONCERNED: &str = jobs_where!(
+    "WHERE j.kind = 'import' AND j.list_id = $1 AND j.id IN (
+       SELECT f.id FROM jobs f WHERE f.list_id = $1 AND f.fingerprint = $2
+       UNION SELECT n.id FROM jobs n WHERE n.id = $4
+       UNION SELECT s.id FROM jobs s WHERE s.list_id = $1 AND s.source = $3 AND s.source <> '-'
+         AND s.state NOT IN ('done', 'superseded') AND s.state IN ('queued', 'running', 'paused', 'interrupted'))
      ORDER BY j.id"
 );
 
 /// Imports that wrote into the list after job $2 finished, whatever became of them.
-const SINCE: &str = "SELECT count(*) FROM jobs o JOIN jobs me ON me.id = $2
+pub(crate) const SINCE: &str = "SELECT count(*) FROM jobs o JOIN jobs me ON me.id = $2
     WHERE o.list_id = $1 AND o.id <> me.id
       AND ((o.state = 'done' AND o.finished_at >= me.finished_at)
         OR (o.state <> 'done' AND EXISTS
              (SELECT 1 FROM job_runs r WHERE r.job_id = o.id AND r.completed_at >= me.finished_at)))";
 
 const CREATE: &str = "INSERT INTO jobs (kind, key, generation, direct, list_id, fingerprint, source, payload,
-      rules_version, lanes, batch_rows, state, run_at, fence, owner, lease_until, created_at, started_at)
-    VALUES ('import', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'running', $11, 1, $12, $13, $11, $11)
+      rules_version, lanes, batch_rows, state, run_at, fence, owner, lease_until, created_at, started_at, beat_at)
+    VALUES ('import', $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, 'running', $11, 1, $12, $13, $11, $11, $11)
     RETURNING id";
 
-const CREATE_LANE: &str = "INSERT INTO job_lanes (job_id, lane, byte, line) VALUES ($1, $2, $3, $4)";
+pub(crate) const CREATE_LANE: &str = "INSERT INTO job_lanes (job_id, lane, byte, line) VALUES ($1, $2, $3, $4)";
 
 const CLAIM: &str = "UPDATE jobs
     SET state = 'running', fence = fence + 1, owner = $2, lease_until = $3, started_at = COALESCE(started_at, $4),
-        finished_at = NULL, error = NULL, cancel_requested_at = NULL, pause_requested_at = NULL
+        beat_at = $4, finished_at = NULL, error = NULL, cancel_requested_at = NULL, pause_requested_at = NULL
     WHERE id = $1 AND state IN ('queued', 'interrupted', 'failed', 'cancelled')
     RETURNING fence";
 
-const SUPERSEDE: &str = "UPDATE jobs
+pub(crate) const SUPERSEDE: &str = "UPDATE jobs
     SET state = 'superseded', owner = NULL, lease_until = NULL, finished_at = $3
     WHERE id = $1 AND fence = $2 AND state IN ('queued', 'running', 'paused', 'interrupted')";
 
@@ -102,34 +110,78 @@ const TAKE_OVER: &str = "UPDATE jobs
     WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
     RETURNING fence";
 
+/// Locks the list, reads the jobs that an import concerns and decides: (now, jobs, decision).
+macro_rules! weigh {
+    ($store:expr, $ask:expr, $is_gone:expr, $tx:expr) => {{
+        let (store, ask): (&Store, &Ask) = ($store, $ask);
+        let _: Option<i64> = sqlx::query_scalar($crate::store::admit::list_lock(&store.pool))
+            .bind(ask.list.0)
+            .fetch_optional($tx)
+            .await?;
+        let now = now!(&store.pool, $tx);
+        let named = if let $crate::admission::Entry::Continue(id) = ask.entry { Some(id.0) } else { None };
+        let rows: Vec<$crate::store::job_row::Row> = sqlx::query_as($crate::store::admit::CONCERNED)
+            .bind(ask.list.0)
+            .bind(&ask.fingerprint.0)
+            .bind(&ask.payload.source)
+            .bind(named)
+            .fetch_all($tx)
+            .await?;
+        let jobs: Vec<JobRow> = rows.into_iter().map(JobRow::try_from).collect::<Result<_, _>>()?;
+        let mut known: Vec<$crate::admission::Known> = jobs.iter().map(|job| ask.sees(job, now, $is_gone)).collect();
+        for job in known.iter_mut().filter(|job| job.state == State::Done) {
+            let since: i64 =
+                sqlx::query_scalar($crate::store::admit::SINCE).bind(ask.list.0).bind(job.id.0).fetch_one($tx).await?;
+            job.replayable = since == 0;
+        }
+        let decision = $crate::admission::decide(&known, &ask.key, ask.entry);
+        (now, jobs, decision)
+    }};
+}
+pub(crate) use weigh;
+
+/// Writes a job's lanes at the start of its data: the job, its ask, the transaction.
+macro_rules! create_lanes {
+    ($id:expr, $ask:expr, $tx:expr) => {{
+        let start = $ask.payload.settings.data_start;
+        for lane in 0..$ask.grid.lanes {
+            sqlx::query($crate::store::admit::CREATE_LANE)
+                .bind($id.0)
+                .bind(i64::from(lane))
+                .bind($crate::store::admit::as_i64(start.byte))
+                .bind($crate::store::admit::as_i64(start.line))
+                .execute($tx)
+                .await?;
+        }
+    }};
+}
+pub(crate) use create_lanes;
+
+/// Replaces unfinished jobs by a newer one.
+macro_rules! supersede {
+    ($jobs:expr, $ids:expr, $now:expr, $tx:expr) => {
+        for job in $jobs.iter().filter(|job| $ids.contains(&job.id)) {
+            let (id, fence) = (job.id.0, job.fence.0);
+            sqlx::query($crate::store::admit::SUPERSEDE).bind(id).bind(fence).bind($now).execute($tx).await?;
+            sqlx::query($crate::store::attempt::CLOSE_ATTEMPTS)
+                .bind(id)
+                .bind($now)
+                .bind("superseded")
+                .execute($tx)
+                .await?;
+        }
+    };
+}
+pub(crate) use supersede;
+
 impl Store {
     /// Asks to be let in. `is_gone` says whether a holder's process is provably gone.
     ///
     /// After a crash in here nothing has happened, or the job is held by a process that is gone.
     pub async fn admit(&self, ask: &Ask, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Result<Admission, StoreError> {
-        let lock = match &self.pool {
-            Pool::Sqlite(_) => LOCK_LIST_SQLITE,
-            Pool::Postgres(_) => LOCK_LIST_POSTGRES,
-        };
-        let named = if let Entry::Continue(id) = ask.entry { Some(id.0) } else { None };
         on!(&self.pool, |db, begin| {
             let mut tx = db.begin_with(begin).await?;
-            let _: Option<i64> = sqlx::query_scalar(lock).bind(ask.list.0).fetch_optional(&mut *tx).await?;
-            let now = now!(&self.pool, &mut *tx);
-            let rows: Vec<Row> = sqlx::query_as(CONCERNED)
-                .bind(ask.list.0)
-                .bind(&ask.fingerprint.0)
-                .bind(&ask.payload.source)
-                .bind(named)
-                .fetch_all(&mut *tx)
-                .await?;
-            let jobs: Vec<JobRow> = rows.into_iter().map(JobRow::try_from).collect::<Result<_, _>>()?;
-            let mut known: Vec<Known> = jobs.iter().map(|job| ask.sees(job, now, is_gone)).collect();
-            for job in known.iter_mut().filter(|job| job.state == State::Done) {
-                let since: i64 = sqlx::query_scalar(SINCE).bind(ask.list.0).bind(job.id.0).fetch_one(&mut *tx).await?;
-                job.replayable = since == 0;
-            }
-            let decision = decide(&known, &ask.key, ask.entry);
+            let (now, jobs, decision) = weigh!(self, ask, is_gone, &mut *tx);
             let find = |id: JobId| {
                 jobs.iter().find(|job| job.id == id).cloned().map(Box::new).ok_or(StoreError::UnknownJob(id))
             };
@@ -137,11 +189,7 @@ impl Store {
             let owner = ask.owner.to_text();
             let admission = match decision {
                 Decision::Create { generation, supersede } => {
-                    for id in supersede {
-                        let fence = find(id)?.fence;
-                        sqlx::query(SUPERSEDE).bind(id.0).bind(fence.0).bind(now).execute(&mut *tx).await?;
-                        sqlx::query(CLOSE_ATTEMPTS).bind(id.0).bind(now).bind("superseded").execute(&mut *tx).await?;
-                    }
+                    supersede!(jobs, supersede, now, &mut *tx);
                     let ids: Vec<i64> = sqlx::query_scalar(CREATE)
                         .bind(ask.key.as_str())
                         .bind(i64::from(generation))
@@ -163,16 +211,7 @@ impl Store {
                         .copied()
                         .map(JobId)
                         .ok_or_else(|| StoreError::Corrupt("no job was made".to_owned()))?;
-                    let start = ask.payload.settings.data_start;
-                    for lane in 0..ask.grid.lanes {
-                        sqlx::query(CREATE_LANE)
-                            .bind(id.0)
-                            .bind(i64::from(lane))
-                            .bind(as_i64(start.byte))
-                            .bind(as_i64(start.line))
-                            .execute(&mut *tx)
-                            .await?;
-                    }
+                    create_lanes!(id, ask, &mut *tx);
                     let fence = Fence(1);
                     sqlx::query(OPEN_ATTEMPT).bind(id.0).bind(fence.0).bind(&owner).bind(now).execute(&mut *tx).await?;
                     let row: Row = sqlx::query_as(BY_ID).bind(id.0).fetch_one(&mut *tx).await?;
@@ -254,8 +293,16 @@ impl Store {
     }
 }
 
+/// The statement that lets one asker after the other to a list.
+pub(crate) fn list_lock(pool: &Pool) -> &'static str {
+    match pool {
+        Pool::Sqlite(_) => LOCK_LIST_SQLITE,
+        Pool::Postgres(_) => LOCK_LIST_POSTGRES,
+    }
+}
+
 impl Ask {
-    fn sees(&self, job: &JobRow, now: Timestamp, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Known {
+    pub(crate) fn sees(&self, job: &JobRow, now: Timestamp, is_gone: &(dyn Fn(&Owner) -> bool + Sync)) -> Known {
         Known {
             id: job.id,
             key: job.key.clone(),

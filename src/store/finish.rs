@@ -11,25 +11,30 @@ use crate::position::Position;
 use crate::run::Counts;
 use crate::store::admit::as_i64;
 use crate::store::attempt::{ATTEMPT_OUTCOME, CLOSE_ATTEMPT};
+use crate::store::hints::ring;
 use crate::store::job_row::{JobError, sum_results};
 use crate::store::session::Session;
 use crate::store::{Pool, StoreError, now, on};
+use crate::verdict::{Charge, Leaving};
 
 /// Lanes that do not stand at the end.
 const BEHIND: &str = "SELECT count(*) FROM job_lanes WHERE job_id = $1 AND byte <> $2";
 
 const DONE: &str = "UPDATE jobs
     SET state = 'done', owner = NULL, lease_until = NULL, result = $4, error = NULL, finished_at = $5, progress = $4
-    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
+    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
+    RETURNING queue";
 
 const COUNT_LIST: &str = "UPDATE lists SET recipient_count = recipient_count + $2
     WHERE id = (SELECT list_id FROM jobs WHERE id = $1)";
 
-/// $4 the next state, $5 the error, $6 when it ended, if that state is final.
+/// $4 the next state, $5 the error, $6 when it ended, if that state is final, $7 what is charged, $8 when a queued job
+/// may run again, $9 how the fence grows: a released job must not be taken for one that is still held.
 const LEAVE: &str = "UPDATE jobs
-    SET state = $4, owner = NULL, lease_until = NULL, error = $5, finished_at = $6,
-        cancel_requested_at = NULL, pause_requested_at = NULL
-    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
+    SET state = $4, owner = NULL, lease_until = NULL, error = $5, finished_at = $6, attempts = attempts + $7,
+        run_at = COALESCE($8, run_at), fence = fence + $9, cancel_requested_at = NULL, pause_requested_at = NULL
+    WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
+    RETURNING queue";
 
 const FULL: &str = "PRAGMA synchronous = FULL";
 const NORMAL: &str = "PRAGMA synchronous = NORMAL";
@@ -61,17 +66,15 @@ impl Session {
                 return Err(StoreError::Corrupt(format!("the counts of job {} do not add up: {counts:?}", lease.job)));
             }
             let now = now!(&self.pool, &mut *tx);
-            let done = sqlx::query(DONE)
+            let done: Vec<String> = sqlx::query_scalar(DONE)
                 .bind(lease.job.0)
                 .bind(lease.fence.0)
                 .bind(&lease.owner)
                 .bind(Json(&counts))
                 .bind(now)
-                .execute(&mut *tx)
+                .fetch_all(&mut *tx)
                 .await?;
-            if done.rows_affected() != 1 {
-                return Err(StoreError::LeaseLost);
-            }
+            let Some(queue) = done.first() else { return Err(StoreError::LeaseLost) };
             sqlx::query(COUNT_LIST).bind(lease.job.0).bind(as_i64(counts.inserted)).execute(&mut *tx).await?;
             sqlx::query(CLOSE_ATTEMPT)
                 .bind(lease.job.0)
@@ -82,6 +85,8 @@ impl Session {
                 .bind(None::<&str>)
                 .execute(&mut *tx)
                 .await?;
+            // The next job of the list may begin.
+            ring!(&self.pool, queue.as_str(), &mut *tx);
             crash::point("import::before_finish");
             tx.commit().await?;
             Ok(counts)
@@ -107,27 +112,29 @@ impl Session {
     }
 
     /// Gives the job up in another state than done. `LeaseLost` when it is not held any more.
-    pub async fn leave(&self, next: State, error: Option<&JobError>) -> Result<(), StoreError> {
+    pub async fn leave(&self, leaving: Leaving, error: Option<&JobError>) -> Result<(), StoreError> {
         let lease = &self.lease;
+        let next = leaving.next;
         if !State::Running.may_become(next) {
             return Err(StoreError::State { job: lease.job, state: State::Running, verb: "left like that" });
         }
+        let requeued = next == State::Queued;
         on!(&self.pool, |db, begin| {
             let mut tx = db.begin_with(begin).await?;
             let now = now!(&self.pool, &mut *tx);
-            let ended = if next.is_unfinished() { None } else { Some(now) };
-            let left = sqlx::query(LEAVE)
+            let left: Vec<String> = sqlx::query_scalar(LEAVE)
                 .bind(lease.job.0)
                 .bind(lease.fence.0)
                 .bind(&lease.owner)
                 .bind(next.as_str())
                 .bind(error.map(Json))
-                .bind(ended)
-                .execute(&mut *tx)
+                .bind((!next.is_unfinished()).then_some(now))
+                .bind(i64::from(leaving.charge == Charge::Charged))
+                .bind(requeued.then(|| now.plus(leaving.rest)))
+                .bind(i64::from(requeued))
+                .fetch_all(&mut *tx)
                 .await?;
-            if left.rows_affected() != 1 {
-                return Err(StoreError::LeaseLost);
-            }
+            let Some(queue) = left.first() else { return Err(StoreError::LeaseLost) };
             sqlx::query(CLOSE_ATTEMPT)
                 .bind(lease.job.0)
                 .bind(lease.fence.0)
@@ -137,6 +144,7 @@ impl Session {
                 .bind(error.map(|error| format!("{}: {}", error.code, error.message)))
                 .execute(&mut *tx)
                 .await?;
+            ring!(&self.pool, queue.as_str(), &mut *tx);
             tx.commit().await?;
             Ok(())
         })

@@ -9,12 +9,13 @@ use sqlx::types::Json;
 
 use crate::clock::Timestamp;
 use crate::job::{Fence, Fingerprint, Grid, JobId, JobKey, ListId, State};
+use crate::limits::Limits;
 use crate::run::Counts;
 use crate::settings::Settings;
 use crate::store::{Store, StoreError, on};
 
 /// What a job was told to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Payload {
     /// The input: its absolute path, or `-` for standard input.
     pub source: String,
@@ -22,6 +23,9 @@ pub struct Payload {
     pub bytes: u64,
     /// Everything that decides the outcome (rule 9).
     pub settings: Settings,
+    /// What else a worker has to know.
+    #[serde(default, skip_serializing_if = "Limits::is_default")]
+    pub limits: Limits,
 }
 
 /// Why a job stopped or failed.
@@ -34,7 +38,7 @@ pub struct JobError {
 }
 
 /// A job as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct JobRow {
     /// Its number.
     pub id: JobId,
@@ -72,6 +76,18 @@ pub struct JobRow {
     pub result: Option<Counts>,
     /// Why it stopped or failed.
     pub error: Option<JobError>,
+    /// The queue it waits in.
+    pub queue: String,
+    /// Smaller numbers go first.
+    pub priority: i64,
+    /// Not before then, by the database's clock.
+    pub run_at: Timestamp,
+    /// How many attempts may be charged.
+    pub max_attempts: u32,
+    /// When its holder last renewed its lease.
+    pub beat_at: Option<Timestamp>,
+    /// How far its holder said it was.
+    pub progress: Option<Counts>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it was first begun.
@@ -122,6 +138,12 @@ pub(crate) struct Row {
     lease_until: Option<Timestamp>,
     result: Option<Json<Counts>>,
     error: Option<Json<JobError>>,
+    queue: String,
+    priority: i64,
+    run_at: Timestamp,
+    max_attempts: i64,
+    beat_at: Option<Timestamp>,
+    progress: Option<Json<Counts>>,
     created_at: Timestamp,
     started_at: Option<Timestamp>,
     finished_at: Option<Timestamp>,
@@ -156,6 +178,12 @@ impl TryFrom<Row> for JobRow {
             lease_until: row.lease_until,
             result: row.result.map(|json| json.0),
             error: row.error.map(|json| json.0),
+            queue: row.queue,
+            priority: row.priority,
+            run_at: row.run_at,
+            max_attempts: u32::try_from(row.max_attempts).map_err(|_| corrupt("number of attempts"))?,
+            beat_at: row.beat_at,
+            progress: row.progress.map(|json| json.0),
             created_at: row.created_at,
             started_at: row.started_at,
             finished_at: row.finished_at,
@@ -172,7 +200,7 @@ macro_rules! jobs_where {
             "SELECT j.id, j.key, j.generation, j.list_id, l.name AS list_name, j.fingerprint, j.payload,
                j.rules_version, j.lanes, j.batch_rows, j.state, j.direct, j.attempts, j.rescues, j.fence, j.owner,
                j.lease_until, j.result, j.error, j.created_at, j.started_at, j.finished_at, j.cancel_requested_at,
-               j.keys_pruned_at
+               j.keys_pruned_at, j.queue, j.priority, j.run_at, j.max_attempts, j.beat_at, j.progress
              FROM jobs j LEFT JOIN lists l ON l.id = j.list_id ",
             $rest
         )

@@ -18,15 +18,22 @@ struct Migration {
     postgres: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "0001_import",
-    sqlite: include_str!("../../migrations/sqlite/0001_import.sql"),
-    postgres: include_str!("../../migrations/postgres/0001_import.sql"),
-}];
+/// The step of that number and name, from its file in each dialect.
+macro_rules! step {
+    ($version:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../migrations/postgres/", $name, ".sql")),
+        }
+    };
+}
+
+const MIGRATIONS: &[Migration] = &[step!(1, "0001_import"), step!(3, "0003_queue")];
 
 /// The version that this program needs.
-pub(crate) const SCHEMA_VERSION: i64 = 1;
+pub(crate) const SCHEMA_VERSION: i64 = 3;
 
 /// What a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,10 +6,13 @@
 
 mod admit;
 mod attempt;
+mod claim;
 mod commit;
+mod enqueue;
 mod error;
 mod findings;
 mod finish;
+mod hints;
 mod job_row;
 mod lists;
 mod members;
@@ -23,24 +26,33 @@ mod session;
 mod sqlite;
 mod sqlite_part;
 mod steer;
+mod sweep;
 mod target;
 mod timestamp;
+mod windows;
+mod workers;
 
 use std::time::Duration;
 
 use sqlx::{PgPool, SqlitePool};
 
 pub use admit::{Admission, Ask};
+pub use claim::Claimed;
 pub use commit::{PartWrite, Written};
+pub use enqueue::QueueTerms;
 pub use error::StoreError;
 pub use findings::Finding;
+pub use hints::Hints;
 pub use job_row::{AttemptRow, JobError, JobRow, Payload};
 pub use lists::{Created, ListRow};
 pub use members::{Member, Status, StatusChange};
 pub use migrate::{Migrated, migrate, migration_sql};
 pub use open::{Access, Options};
 pub use session::{Beat, Lease, Session};
+pub use sweep::Swept;
 pub use target::{Engine, Target};
+pub use windows::{ClaimedWindows, PassRun, Schedule, ScheduleRow};
+pub use workers::WorkerRow;
 
 /// The connections of one process to one database. Cheap to clone.
 #[derive(Debug, Clone)]

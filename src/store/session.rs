@@ -110,7 +110,7 @@ const LANES: &str = "SELECT lane, byte, line FROM job_lanes WHERE job_id = $1 OR
 
 const STATE: &str = "SELECT state FROM jobs WHERE id = $1";
 
-const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5
+const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5, beat_at = $6
     WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3
     RETURNING cancel_requested_at, pause_requested_at";
 
@@ -211,6 +211,7 @@ impl Session {
                 .bind(&self.lease.owner)
                 .bind(now.plus(self.lease.duration))
                 .bind(Json(progress))
+                .bind(now)
                 .fetch_all(&mut *tx)
                 .await?;
             tx.commit().await?;

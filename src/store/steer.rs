@@ -8,6 +8,7 @@ use crate::job::JobId;
 use crate::owner::Owner;
 use crate::store::admit::hold_of;
 use crate::store::attempt::CLOSE_ATTEMPTS;
+use crate::store::hints::ring;
 use crate::store::job_row::JobRow;
 use crate::store::{Pool, Store, StoreError, now, on, postgres};
 
@@ -22,7 +23,7 @@ const RESUME: &str = "UPDATE jobs SET state = CASE WHEN direct THEN 'interrupted
     WHERE id = $1 AND state = 'paused'";
 
 /// A direct job has no worker: it waits for its command, which reopens it.
-const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, finished_at = NULL, error = NULL
+const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, attempts = 0, finished_at = NULL
     WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct";
 
 const RESCUE: &str = "UPDATE jobs
@@ -90,6 +91,9 @@ impl Store {
                     let query = if statement.contains("$2") { query.bind(now) } else { query };
                     changed = query.execute(&mut *tx).await?.rows_affected();
                 }
+            }
+            if changed > 0 {
+                ring!(&self.pool, "", &mut *tx);
             }
             tx.commit().await?;
             changed
