@@ -25,6 +25,8 @@ mod memory;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+#[cfg(feature = "failpoints")]
+mod queue;
 mod readers;
 mod refusals;
 mod samples;

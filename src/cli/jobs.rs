@@ -3,7 +3,11 @@
 //! Owns the command and how a job is found by what the user wrote. It does not know which changes of state
 //! are allowed. Invariant: steering is one call to the store, which judges it.
 
-use serde::Serialize;
+mod body;
+
+use body::{AttemptBody, JobBody, Jobs, Shown, WhyBody};
+
+pub(crate) use body::ReasonBody;
 
 use crate::cli::answer::Context;
 use crate::cli::text::{Align, bytes, counted, head, pairs, table, tail, thousands};
@@ -14,6 +18,7 @@ use crate::holder;
 use crate::import::report::ReasonCount;
 use crate::job::{JobId, State};
 use crate::nearest::nearest;
+use crate::queue::{self as outlook, Reason};
 use crate::run::Counts;
 use crate::store::{Access, AttemptRow, JobRow, Store};
 
@@ -180,21 +185,33 @@ async fn show(context: &Context, store: &Store, job: JobRef) -> Result<Exit, Fau
     };
     let attempts = store.attempts(row.id).await?;
     let reasons = store.reason_counts(row.id).await?;
+    let why = outlook::reasons(&row, &store.outlook(&row).await?);
     let body = Shown {
         job: JobBody::of(&row),
+        why: why.iter().map(|reason| WhyBody { code: reason.code, message: &reason.message }).collect(),
         counts,
         settings: row.payload.settings.named().into_iter().collect(),
         attempts: attempts.iter().map(AttemptBody::of).collect(),
         reasons: reasons.iter().map(ReasonBody::of).collect(),
     };
-    context.answer(Exit::Done, &body, &shown_text(&row, counts, &attempts, &reasons))
+    context.answer(Exit::Done, &body, &shown_text(&row, &why, counts, &attempts, &reasons))
 }
 
-fn shown_text(row: &JobRow, counts: Counts, attempts: &[AttemptRow], reasons: &[ReasonCount]) -> String {
+fn shown_text(
+    row: &JobRow,
+    why: &[Reason],
+    counts: Counts,
+    attempts: &[AttemptRow],
+    reasons: &[ReasonCount],
+) -> String {
     let when = |time: Option<Timestamp>| time.map(|time| time.to_string());
     let fixed = [
         ("job", Some(row.id.to_string())),
         ("state", Some(row.state.to_string())),
+        (
+            "because",
+            (!why.is_empty()).then(|| why.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; and ")),
+        ),
         ("error", row.error.as_ref().map(|error| format!("{}: {}", error.code, error.message))),
         ("list", Some(row.list_name.clone())),
         ("file", Some(row.payload.source.clone())),
@@ -210,6 +227,9 @@ fn shown_text(row: &JobRow, counts: Counts, attempts: &[AttemptRow], reasons: &[
             )),
         ),
         ("rules", Some(row.rules_version.clone())),
+        ("queue", (!row.direct).then(|| row.queue.clone())),
+        ("attempts", (!row.direct).then(|| format!("{} of {} charged", row.attempts, row.max_attempts))),
+        ("rescues", (row.rescues > 0).then(|| row.rescues.to_string())),
         ("created", Some(row.created_at.to_string())),
         ("started", when(row.started_at)),
         ("finished", when(row.finished_at)),
@@ -254,116 +274,4 @@ fn shown_text(row: &JobRow, counts: Counts, attempts: &[AttemptRow], reasons: &[
         out.push_str(&table(&heading, &rows));
     }
     out
-}
-
-#[derive(Serialize)]
-struct Jobs<'a> {
-    jobs: Vec<JobBody<'a>>,
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    job: JobBody<'a>,
-    counts: Counts,
-    settings: std::collections::BTreeMap<&'static str, String>,
-    attempts: Vec<AttemptBody<'a>>,
-    reasons: Vec<ReasonBody>,
-}
-
-#[derive(Serialize)]
-struct JobBody<'a> {
-    job: JobId,
-    state: State,
-    list: &'a str,
-    file: &'a str,
-    bytes: u64,
-    fingerprint: &'a str,
-    generation: u32,
-    rows: Option<u64>,
-    rejected: Option<u64>,
-    charged_attempts: u32,
-    lanes: u16,
-    batch_rows: u32,
-    created_at: String,
-    started_at: Option<String>,
-    finished_at: Option<String>,
-    cancel_requested_at: Option<String>,
-    job_error: Option<JobErrorBody<'a>>,
-}
-
-#[derive(Serialize)]
-struct JobErrorBody<'a> {
-    code: &'a str,
-    message: &'a str,
-}
-
-impl<'a> JobBody<'a> {
-    fn of(row: &'a JobRow) -> Self {
-        let when = |time: Option<Timestamp>| time.map(|time| time.to_string());
-        Self {
-            job: row.id,
-            state: row.state,
-            list: &row.list_name,
-            file: &row.payload.source,
-            bytes: row.payload.bytes,
-            fingerprint: &row.fingerprint.0,
-            generation: row.generation,
-            rows: row.result.map(|counts| counts.rows),
-            rejected: row.result.map(|counts| counts.rejected),
-            charged_attempts: row.attempts,
-            lanes: row.grid.lanes,
-            batch_rows: row.grid.batch_rows,
-            created_at: row.created_at.to_string(),
-            started_at: when(row.started_at),
-            finished_at: when(row.finished_at),
-            cancel_requested_at: when(row.cancel_requested_at),
-            job_error: row.error.as_ref().map(|error| JobErrorBody { code: &error.code, message: &error.message }),
-        }
-    }
-}
-
-#[derive(Serialize)]
-struct AttemptBody<'a> {
-    fence: i64,
-    owner: &'a str,
-    started_at: String,
-    ended_at: Option<String>,
-    outcome: Option<&'a str>,
-    error: Option<&'a str>,
-}
-
-impl<'a> AttemptBody<'a> {
-    fn of(row: &'a AttemptRow) -> Self {
-        Self {
-            fence: row.fence.0,
-            owner: &row.owner,
-            started_at: row.started_at.to_string(),
-            ended_at: row.ended_at.map(|time| time.to_string()),
-            outcome: row.outcome.as_deref(),
-            error: row.error.as_deref(),
-        }
-    }
-}
-
-/// A reason and how often it occurred, in an object.
-#[derive(Debug, Serialize)]
-pub(crate) struct ReasonBody {
-    reason: crate::reject::Reason,
-    /// How many rows.
-    pub(crate) rows: u64,
-    first_line: u64,
-    first_detail: String,
-}
-
-impl ReasonBody {
-    /// The fields of this count.
-    pub(crate) fn of(count: &ReasonCount) -> Self {
-        Self {
-            reason: count.reason,
-            rows: count.rows,
-            first_line: count.first_line,
-            first_detail: count.first_detail.clone(),
-        }
-    }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::import::entrance::Opened;
-use crate::import::held::{Hand, Runner};
+use crate::import::held::{Hand, Runner, span_of};
 use crate::import::pulse::{PulseEnd, beat_while_held};
 use crate::import::report::{Entry, Event, Expected, Input, NewList, Report, Request, Wait};
 use crate::import::tally::Tally;
@@ -22,6 +22,11 @@ use crate::settings::{Settings, Wanted};
 use crate::source::SpoolFolder;
 use crate::stop::Stop;
 use crate::store::{Claimed, JobRow, Session, Store, StoreError};
+
+/// What every log line of a claimed job carries.
+pub fn span(claimed: &Claimed) -> tracing::Span {
+    span_of(&claimed.job, claimed.lease.fence, claimed.attempt)
+}
 
 /// Runs a claimed job to its end, or leaves it in the state that says what comes next.
 ///

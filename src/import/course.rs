@@ -5,6 +5,7 @@
 //! begins after a heartbeat was answered.
 
 use tokio::task::JoinHandle;
+use tracing::Instrument;
 
 use crate::backoff::CONNECTION;
 use crate::clock::Stopwatch;
@@ -68,7 +69,7 @@ pub(crate) async fn to_the_end(store: &Store, work: &mut Work, claimed: Stopwatc
 async fn attempt(work: &Work, renewed: Stopwatch) -> Attempt {
     // A task of its own: nothing that holds this one up may hold up the heartbeats.
     let pulse = beat_while_held(work.session.clone(), work.tally.clone(), work.stop.clone(), renewed);
-    let mut pulse = Aborting(tokio::spawn(pulse));
+    let mut pulse = Aborting(tokio::spawn(pulse.in_current_span()));
     tokio::select! {
         attempt = pass_and_finish(work) => attempt,
         ended = &mut pulse.0 => match ended {

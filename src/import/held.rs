@@ -15,7 +15,7 @@ use crate::import::pass::Work;
 use crate::import::preflight;
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::import::tally::Tally;
-use crate::job::State;
+use crate::job::{Fence, State};
 use crate::source::Survey;
 use crate::stop::Stop;
 use crate::store::{JobError, JobRow, Lease, Session, Store, StoreError};
@@ -28,6 +28,12 @@ pub(crate) enum Runner {
     Command,
     /// A worker: failures are charged.
     Worker,
+}
+
+/// What every log line of a job carries.
+pub(crate) fn span_of(job: &JobRow, fence: Fence, attempt: u32) -> tracing::Span {
+    let (key, list) = (job.key.as_str(), job.list_name.as_str());
+    tracing::info_span!("job", job = job.id.0, attempt, fence = fence.0, key, list)
 }
 
 /// A job that was claimed, and what to do it with.

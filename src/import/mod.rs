@@ -26,11 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tracing::Instrument;
 
 use crate::clock::Stopwatch;
 use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::import::entrance::Entered;
-use crate::import::held::{Hand, Runner};
+use crate::import::held::{Hand, Runner, span_of};
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::list::ListName;
 use crate::phone::PhoneRules;
@@ -39,7 +40,7 @@ use crate::source::{Spool, SpoolFolder};
 use crate::stop::Stop;
 use crate::store::{Created, JobRow, Store};
 
-pub use claimed::run_claimed;
+pub use claimed::{run_claimed, span};
 pub use enqueue::{Enqueued, Standing, enqueue};
 
 /// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
@@ -148,7 +149,9 @@ async fn run(
     spool.iter_mut().for_each(Spool::keep);
     let sheet = opened.survey.sheet_spool().map(PathBuf::from);
     let hand = Hand { store, request, job: &job, runner: Runner::Command, stop, events };
-    let outcome = hand.hold(lease, opened.survey, report).await;
+    let attempt = store.attempts(job.id).await.map_or(0, |attempts| u32::try_from(attempts.len()).unwrap_or(u32::MAX));
+    let span = span_of(&job, lease.fence, attempt);
+    let outcome = hand.hold(lease, opened.survey, report).instrument(span).await;
     match &outcome {
         Ok(()) => {
             if let Some(spool) = spool {

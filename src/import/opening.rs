@@ -35,7 +35,9 @@ pub(crate) async fn open(
     events: &UnboundedSender<Event>,
 ) -> Result<(Opened, Settings, Vec<PreviewRow>), Fault> {
     let (request, stopping, events) = (request.clone(), stop.clone(), events.clone());
+    let span = tracing::Span::current();
     let mut reading = tokio::task::spawn_blocking(move || {
+        let _entered = span.enter();
         let opened = open_input(&request, continued.as_ref(), &spools, &stopping, &events)?;
         let planned = settings(&request, &opened, continued.as_ref())
             .and_then(|settings| {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::channel;
 use tokio::task::JoinSet;
+use tracing::{Instrument, Span};
 
 use crate::fault::Fault;
 use crate::import::lane::Lane;
@@ -87,7 +88,7 @@ impl Work {
                 lanes: self.grid.lanes,
                 at: *at,
             };
-            running.spawn(lane.run(parts));
+            running.spawn(lane.run(parts).in_current_span());
         }
         let reader = Reader {
             survey: self.survey.clone(),
@@ -99,7 +100,8 @@ impl Work {
             stop: self.stop.clone(),
         };
         // A panic in the reader is a fault of ours; the lanes then see their channels closed.
-        let reading = tokio::task::spawn_blocking(move || reader.read(&senders));
+        let span = Span::current();
+        let reading = tokio::task::spawn_blocking(move || span.in_scope(|| reader.read(&senders)));
 
         let mut failure: Option<StoreError> = None;
         while let Some(joined) = running.join_next().await {

@@ -4,6 +4,7 @@
 //! or SQL; how one job runs is `import`. Invariant: a worker holds a job only under a lease, so one that dies,
 //! hangs or is replaced costs the job nothing but time.
 
+mod outlook;
 mod passes;
 mod run;
 mod scheduler;
@@ -25,6 +26,7 @@ use crate::queue::waiting::{Hinted, stopped};
 use crate::stop::Stop;
 use crate::store::{Claimed, Store, StoreError};
 
+pub use outlook::{Reason, reasons};
 pub use passes::{Pass, PassTimes, run_pass};
 
 /// What a worker is asked to do.

@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::crash;
 use crate::import::report::{Event, Report};
-use crate::import::run_claimed;
+use crate::import::{run_claimed, span};
 use crate::job::State;
 use crate::stop::Stop;
 use crate::store::{Claimed, Store};
@@ -31,14 +31,7 @@ pub(crate) enum Ended {
 /// Runs a claimed job.
 pub(crate) async fn run_one(store: &Store, claimed: Claimed, state_dir: &Path, stop: &Stop) -> Ended {
     let job = &claimed.job;
-    let span = tracing::info_span!(
-        "job",
-        job = job.id.0,
-        attempt = claimed.attempt,
-        fence = claimed.lease.fence.0,
-        key = job.key.as_str(),
-        list = %job.list_name,
-    );
+    let span = span(&claimed);
     let run = async {
         tracing::info!(attempt = claimed.attempt, file = %job.payload.source, "job received");
         crash::point("work::after_claim");

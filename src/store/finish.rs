@@ -11,6 +11,7 @@ use crate::position::Position;
 use crate::run::Counts;
 use crate::store::admit::as_i64;
 use crate::store::attempt::{ATTEMPT_OUTCOME, CLOSE_ATTEMPT};
+use crate::store::events::{JobEvent, announce};
 use crate::store::hints::ring;
 use crate::store::job_row::{JobError, sum_results};
 use crate::store::session::Session;
@@ -85,6 +86,7 @@ impl Session {
                 .bind(None::<&str>)
                 .execute(&mut *tx)
                 .await?;
+            announce!(&mut *tx, now, lease.job, JobEvent::Done(&counts));
             // The next job of the list may begin.
             ring!(&self.pool, queue.as_str(), &mut *tx);
             crash::point("import::before_finish");
@@ -144,6 +146,11 @@ impl Session {
                 .bind(error.map(|error| format!("{}: {}", error.code, error.message)))
                 .execute(&mut *tx)
                 .await?;
+            match (next, error) {
+                (State::Failed, Some(error)) => announce!(&mut *tx, now, lease.job, JobEvent::Failed(error)),
+                (State::Cancelled, _) => announce!(&mut *tx, now, lease.job, JobEvent::Cancelled),
+                _ => {}
+            }
             ring!(&self.pool, queue.as_str(), &mut *tx);
             tx.commit().await?;
             Ok(())

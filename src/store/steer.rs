@@ -4,10 +4,11 @@
 //! batch's end. Invariant: each change is an edge of `job::TRANSITIONS`, made by compare-and-set.
 
 use crate::admission::Hold;
-use crate::job::JobId;
+use crate::job::{JobId, State};
 use crate::owner::Owner;
 use crate::store::admit::hold_of;
 use crate::store::attempt::CLOSE_ATTEMPTS;
+use crate::store::events::{JobEvent, announce};
 use crate::store::hints::ring;
 use crate::store::job_row::JobRow;
 use crate::store::{Pool, Store, StoreError, now, on, postgres};
@@ -25,6 +26,8 @@ const RESUME: &str = "UPDATE jobs SET state = CASE WHEN direct THEN 'interrupted
 /// A direct job has no worker: it waits for its command, which reopens it.
 const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, attempts = 0, finished_at = NULL
     WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct";
+
+const STATE_OF: &str = "SELECT state FROM jobs WHERE id = $1";
 
 const RESCUE: &str = "UPDATE jobs
     SET state = CASE WHEN direct THEN 'interrupted' ELSE 'queued' END, owner = NULL, lease_until = NULL,
@@ -93,6 +96,13 @@ impl Store {
                 }
             }
             if changed > 0 {
+                if statements.contains(&CANCEL) {
+                    let state: Option<String> =
+                        sqlx::query_scalar(STATE_OF).bind(id.0).fetch_optional(&mut *tx).await?;
+                    if state.as_deref() == Some(State::Cancelled.as_str()) {
+                        announce!(&mut *tx, now, id, JobEvent::Cancelled);
+                    }
+                }
                 ring!(&self.pool, "", &mut *tx);
             }
             tx.commit().await?;

@@ -14,6 +14,7 @@ use crate::fault::Code;
 use crate::job::{Fence, JobId, State};
 use crate::owner::Owner;
 use crate::store::attempt::CLOSE_ATTEMPTS;
+use crate::store::events::{JobEvent, announce};
 use crate::store::hints::ring;
 use crate::store::job_row::JobError;
 use crate::store::{Pool, Store, StoreError, now, on, postgres};
@@ -100,6 +101,7 @@ impl Store {
 
     async fn take(&self, candidate: &Candidate, gone: Option<()>, rest: Duration) -> Result<Option<Swept>, StoreError> {
         let (id, fence, holder, _, _, _, rescues, queue) = candidate;
+        let error = died(&Owner::from_text(holder));
         let tries = u32::try_from(*rescues).unwrap_or(u32::MAX).saturating_add(1);
         on!(&self.pool, |db, begin| {
             let mut tx = db.begin_with(begin).await?;
@@ -113,11 +115,17 @@ impl Store {
                 .bind(ended)
                 .bind(now)
                 .bind(now.plus(JOB.delay(tries, fastrand::f64())))
-                .bind(Json(died(&Owner::from_text(holder))))
+                .bind(Json(&error))
                 .fetch_all(&mut *tx)
                 .await?;
             let Some((word, attempts, rescues)) = taken.into_iter().next() else { return Ok(None) };
             sqlx::query(CLOSE_ATTEMPTS).bind(id).bind(now).bind("rescued").execute(&mut *tx).await?;
+            announce!(&mut *tx, now, JobId(*id), JobEvent::Rescued(rescues));
+            match State::from_word(&word) {
+                Some(State::Failed) => announce!(&mut *tx, now, JobId(*id), JobEvent::Failed(&error)),
+                Some(State::Cancelled) => announce!(&mut *tx, now, JobId(*id), JobEvent::Cancelled),
+                _ => {}
+            }
             ring!(&self.pool, queue.as_str(), &mut *tx);
             tx.commit().await?;
             Ok(Some(Swept {
