@@ -1,8 +1,8 @@
 //! The tables and their versions.
 //!
-//! Owns the migrations and the ledger `schema_migrations`. It does not know when it is called. Invariant: a
-//! migration is applied whole and once, whatever number of processes try; migrations only add, so an older
-//! program goes on working beside a newer schema.
+//! Owns the migrations and the ledger `schema_migrations`. It does not know when it is called. Invariant:
+//! migrations are applied once, whatever number of processes try, and nobody sees half of them; they only add,
+//! so an older program goes on working beside a newer schema.
 
 use sqlx::{AssertSqlSafe, PgPool, SqlitePool};
 
@@ -103,18 +103,13 @@ pub(crate) async fn read_ledger(pool: &Pool) -> Result<Ledger, StoreError> {
     })
 }
 
-/// Applies every migration after `version`. Safe to be called by many at once.
+/// Applies every migration after `version`, all or none. Safe to be called by many at once.
 pub(crate) async fn apply(pool: &Pool, version: i64) -> Result<Migrated, StoreError> {
-    let mut applied = Vec::new();
-    for migration in MIGRATIONS.iter().filter(|migration| migration.version > version) {
-        let done = match pool {
-            Pool::Sqlite(db) => apply_sqlite(pool, db, migration).await?,
-            Pool::Postgres(db) => apply_postgres(pool, db, migration).await?,
-        };
-        if done {
-            applied.push(migration.name.to_owned());
-        }
-    }
+    let wanted = || MIGRATIONS.iter().filter(move |migration| migration.version > version);
+    let applied = match pool {
+        Pool::Sqlite(db) => apply_sqlite(pool, db, wanted()).await?,
+        Pool::Postgres(db) => apply_postgres(pool, db, wanted()).await?,
+    };
     let schema = on!(pool, |db| sqlx::query_scalar(NEWEST).fetch_one(db).await?);
     Ok(Migrated { applied, schema, warnings: Vec::new() })
 }
@@ -122,39 +117,53 @@ pub(crate) async fn apply(pool: &Pool, version: i64) -> Result<Migrated, StoreEr
 const APPLIED: &str = "SELECT count(*) FROM schema_migrations WHERE version = $1";
 const RECORD: &str = "INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)";
 
-async fn apply_sqlite(pool: &Pool, db: &SqlitePool, migration: &Migration) -> Result<bool, StoreError> {
+async fn apply_sqlite(
+    pool: &Pool,
+    db: &SqlitePool,
+    wanted: impl Iterator<Item = &'static Migration>,
+) -> Result<Vec<String>, StoreError> {
+    let mut applied = Vec::new();
     let mut tx = db.begin_with(sqlite::BEGIN).await?;
     sqlx::raw_sql(SQLITE_LEDGER).execute(&mut *tx).await?;
-    let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
-    if there > 0 {
-        return Ok(false);
+    for migration in wanted {
+        let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
+        if there == 0 {
+            sqlx::raw_sql(migration.sqlite).execute(&mut *tx).await?;
+            let now = now!(pool, &mut *tx);
+            sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
+            applied.push(migration.name.to_owned());
+        }
     }
-    sqlx::raw_sql(migration.sqlite).execute(&mut *tx).await?;
-    let now = now!(pool, &mut *tx);
-    sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
     tx.commit().await?;
-    Ok(true)
+    Ok(applied)
 }
 
 /// Excludes every other process that migrates this database. The number is arbitrary and fixed.
 const POSTGRES_LOCK: &str = "SELECT pg_advisory_xact_lock(7305001462811361)";
 const POSTGRES_SCHEMA: &str = "CREATE SCHEMA IF NOT EXISTS enlist";
 
-async fn apply_postgres(pool: &Pool, db: &PgPool, migration: &Migration) -> Result<bool, StoreError> {
+async fn apply_postgres(
+    pool: &Pool,
+    db: &PgPool,
+    wanted: impl Iterator<Item = &'static Migration>,
+) -> Result<Vec<String>, StoreError> {
+    let mut applied = Vec::new();
     let mut tx = db.begin_with(postgres::BEGIN).await?;
     sqlx::raw_sql("SET LOCAL lock_timeout = '60s'").execute(&mut *tx).await?;
     sqlx::raw_sql(POSTGRES_LOCK).execute(&mut *tx).await?;
     sqlx::raw_sql(POSTGRES_SCHEMA).execute(&mut *tx).await?;
     sqlx::raw_sql(POSTGRES_LEDGER).execute(&mut *tx).await?;
-    let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
-    if there > 0 {
-        return Ok(false);
+    for migration in wanted {
+        let there: i64 = sqlx::query_scalar(APPLIED).bind(migration.version).fetch_one(&mut *tx).await?;
+        if there == 0 {
+            sqlx::raw_sql(migration.postgres).execute(&mut *tx).await?;
+            let now = now!(pool, &mut *tx);
+            sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
+            applied.push(migration.name.to_owned());
+        }
     }
-    sqlx::raw_sql(migration.postgres).execute(&mut *tx).await?;
-    let now = now!(pool, &mut *tx);
-    sqlx::query(RECORD).bind(migration.version).bind(migration.name).bind(now).execute(&mut *tx).await?;
     tx.commit().await?;
-    Ok(true)
+    Ok(applied)
 }
 
 /// Creates or upgrades the tables of `target`, makes `enlist` the role's search path in that database so
