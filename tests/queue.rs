@@ -1,6 +1,9 @@
 //! The queue: what is enqueued is done once, in order, by whichever worker lives.
 
+mod beats;
+mod chaos;
 mod deaths;
+mod model;
 mod order;
 mod service;
 mod steering;
