@@ -67,7 +67,8 @@
 //!     since. `--again` forces a new generation or joins its unfinished one. Takeover at once only of a holder
 //!     that is provably dead ([`owner::is_dead`]); everything unreadable waits for the lease.
 //! 11. **Direct jobs** (`import`) are never claimed by workers, are not charged attempts when killed, and take
-//!     over by compare-and-set on fence and owner.
+//!     over by compare-and-set on fence and owner. An import of a queued job runs it at once; stopped, it goes
+//!     back to the workers.
 //! 12. **Upserts are deterministic and quiet.** Duplicates are folded per part (the last non-empty value wins per
 //!     column), rows sorted by phone, rows that would not change are not written, empty never overwrites, an
 //!     opt-out is never revived and is itself an upsert.
@@ -86,6 +87,23 @@
 //!     file: others wait and say so.
 //! 17. **The database's clock** judges leases. Isolation is READ COMMITTED, set explicitly; deadlocks and
 //!     serialisation failures are retried per part with jitter.
+//!
+//! # The queue
+//!
+//! A queued job is the same job: `enqueue` settles everything that decides its outcome, and a worker runs it through
+//! the same import ([`import::run_claimed`]) under a lease that it renews from the claim on.
+//!
+//! * The next job ([`store::Store::claim`]) is the first by priority and time whose list is free: no other job of it
+//!   runs, and none that came earlier is due. The list's row is locked and looked at a second time, so two workers
+//!   never run one list at once.
+//! * What becomes of a run that ended with a fault is a table over codes ([`verdict`]): released, handed back, retried
+//!   after a pause, failed. Only failures and rescues are charged.
+//! * A sweep takes a job whose lease has ended, or whose holder is provably gone: it ends the holder's sessions, and
+//!   the statement that takes the job repeats the condition ([`store::Store::sweep`]).
+//! * Passes run once per window without a leader: whoever moves the schedule's high-water mark by compare-and-set has
+//!   the window ([`window`], [`store::Store::claim_windows`]). A worker that lost the database waits two heartbeats
+//!   before it sweeps, so that living holders renew their leases first.
+//! * `NOTIFY` is a hint, looking is what counts. Workers look without a write lock on SQLite.
 //!
 //! # Where this differs from what one might expect
 //!
