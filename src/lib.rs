@@ -21,7 +21,7 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
 //! | times | [`window`] | who claims a window |
 //! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] | one another |
@@ -117,6 +117,7 @@ pub mod import;
 pub mod job;
 pub mod limits;
 pub mod list;
+pub mod location;
 pub mod mapping;
 pub mod nearest;
 pub mod normalise;
