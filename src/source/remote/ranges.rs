@@ -18,10 +18,11 @@ use crate::fault::{Code, Fault};
 use super::trouble::{Trouble, judge};
 use super::{Object, Server, unless_stopped};
 
-/// The size of a range, in bytes.
+/// The most that is asked for at once, in bytes.
 const RANGE: u64 = 8 * 1024 * 1024;
 
-/// The size of the first one after a seek: often little is read there, and digests are compared by the MiB.
+/// The size of the first range after a seek, from which they double: often little is read there, and digests
+/// are compared by the MiB.
 const FIRST_RANGE: u64 = 1024 * 1024;
 
 /// Before a range is asked for again of which nothing came.
@@ -157,7 +158,7 @@ async fn ask_ahead(object: Object, from: u64, pieces: Sender<Piece>) {
         if failed {
             return;
         }
-        (at, size) = (end, RANGE);
+        (at, size) = (end, (size * 2).min(RANGE));
     }
 }
 
