@@ -2,6 +2,7 @@
 
 mod kinds;
 mod moto;
+mod queued;
 mod secrets;
 mod servers;
 mod site;

@@ -18,7 +18,7 @@ fn gzip(csv: &str) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-fn zip(csv: &str) -> Vec<u8> {
+pub(super) fn zip(csv: &str) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let options = zip::write::SimpleFileOptions::default().compression_method(zip::CompressionMethod::Deflated);
     archive.start_file("spring.csv", options).expect("memory");

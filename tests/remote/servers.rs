@@ -142,3 +142,19 @@ fn a_check_reads_an_address_and_writes_nothing() {
     assert_eq!(output.count("rows"), 50, "{}", output.told());
     assert!(db.file().is_some_and(|file| !file.exists()), "a database was made");
 }
+
+/// A file of some 270 MB passes through, and what is held of it stays small.
+#[test]
+fn memory_does_not_grow_with_the_file() {
+    const MOST: u64 = 96 << 20;
+    let (home, db, site) = fresh(data::clean(4_000_000, 1));
+    let wrong = "0".repeat(64);
+    let mut running = import(&home, &db, &site.url()).args(["--expect-sha256", &wrong]).spawn();
+    let mut peak = 0;
+    wait_until("the file is read", Duration::from_secs(120), || {
+        peak = running.peak().unwrap_or(0).max(peak);
+        running.ended()
+    });
+    running.wait(Duration::from_secs(10)).refused(5, "unexpected_input");
+    assert!(peak > 0 && peak < MOST, "{} MiB were used", peak >> 20);
+}
