@@ -92,10 +92,9 @@ fn the_fingerprint_is_the_digest_of_the_raw_bytes_and_progress_is_told() {
     let content = long_text();
     let path = folder.file(&content);
     let mut told = Vec::new();
-    let surveyed = survey(&Origin::File(path.clone()), &reading(&spools_in(folder.0.path())), &mut |read, total| {
-        told.push((read, total))
-    })
-    .unwrap();
+    let surveyed =
+        survey(&Origin::File(path), &reading(&spools_in(folder.0.path())), &mut |read, total| told.push((read, total)))
+            .unwrap();
     assert_eq!(surveyed.fingerprint.0, blake3::hash(&content).to_hex().to_string());
     assert_eq!(surveyed.recording.blocks.len(), content.len().div_ceil(BLOCK));
     assert_eq!(told.last(), Some(&(content.len() as u64, Some(content.len() as u64))));

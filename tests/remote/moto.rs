@@ -103,10 +103,13 @@ both! {
     }
 }
 
+/// An address, the variables that lead to its server, the path that is asked for and a variable that a refusal names.
+type Service<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+
 /// The variables of each service lead to its server, and what it refuses is told with those that grant access.
 #[test]
 fn every_service_is_asked_where_the_environment_says() {
-    let services: [(&str, &[(&str, &str)], &str, &str); 3] = [
+    let services: [Service<'_>; 3] = [
         (
             "s3://lists/a/b.csv",
             &[("AWS_ENDPOINT_URL", ""), ("AWS_ALLOW_HTTP", "true"), ("AWS_SKIP_SIGNATURE", "true")],
