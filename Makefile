@@ -1,13 +1,14 @@
 # make test: everything, on both engines. make lint: format, clippy, documentation, all with warnings denied.
-.PHONY: test lint postgresql faketime bench-queue
+.PHONY: test lint postgresql faketime moto bench-queue
 SHELL := /bin/bash
 
 # The tests start a throwaway PostgreSQL of their own, from these binaries, or use TEST_DATABASE_URL for all but
 # the tests that crash a server.
 POSTGRES = $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb) $(wildcard $(shell pg_config --bindir 2>/dev/null)/initdb))
 
-test: postgresql faketime
-	cargo test --locked --features failpoints
+test: postgresql faketime moto
+	cargo test --locked --features failpoints,remote
+	cargo test --locked --features failpoints -- refusals::
 
 lint:
 	cargo fmt --check
@@ -44,3 +45,10 @@ faketime:
 # Jobs per second with 1, 4 and 8 workers, and claims beside a million finished jobs, on both engines.
 bench-queue: postgresql
 	cargo bench --locked --bench queue
+
+# Installs moto, the S3 server of the tests, below target/.
+moto: target/moto/bin/moto_server
+
+target/moto/bin/moto_server:
+	python3 -m venv target/moto
+	target/moto/bin/pip install --quiet --disable-pip-version-check 'moto[server,s3]==5.1.22'

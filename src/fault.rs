@@ -137,6 +137,21 @@ codes! {
     UnreadableFile "unreadable_file" Failed
         "the file is there but cannot be read"
         "check its permissions and the disk";
+    RemoteNotBuilt "remote_not_built" Usage
+        "this program was built without the feature that reads from addresses"
+        "build it with 'cargo build --release --features remote', or pipe the file: 'curl … | enlist import -'";
+    RemoteRefused "remote_refused" Usage
+        "the server does not let this user read the file, or does not take the request"
+        "check the address and what grants access to it";
+    RemoteUnmeasured "remote_unmeasured" Failed
+        "the server neither reads the file in parts nor says how long it is, so a cut answer could not be noticed"
+        "download it first, or pipe it: 'curl … | enlist import -'";
+    RemoteUnreachable "remote_unreachable" NotNow
+        "the server of the input does not answer, or says that it cannot now"
+        "check that host and port are right and that the network is there, then run again";
+    RemoteStopped "remote_stopped" Stopped
+        "the server of the input went away or refused in the middle of the work"
+        "run the same command again when it answers, with a new address where a signed one has expired; it resumes";
     LineTooLong "line_too_long" Failed
         "the first line does not end within 1 MiB, so this is hardly a list"
         "check that it is a CSV file, and its line ends";
@@ -284,6 +299,16 @@ impl Fault {
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.hint = hint.into();
         self
+    }
+
+    /// The same once rows may have been written: what would have ended an import before it began leaves it
+    /// to be resumed.
+    #[must_use]
+    pub fn midway(self) -> Self {
+        match self.code {
+            Code::RemoteRefused | Code::RemoteUnreachable => Self::new(Code::RemoteStopped, self.message),
+            _ => self,
+        }
     }
 }
 

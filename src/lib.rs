@@ -21,7 +21,7 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
 //! | times | [`window`] | who claims a window |
 //! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] | one another |
@@ -59,7 +59,8 @@
 //!    UTF-8 seeks; anything else decodes again and discards.
 //! 8. **Fingerprint before the first write**, with a digest per MiB; no block reaches the decoder before its
 //!    digest matches. A file that changed underneath ends as `file_changed`. Same path, other content: a new
-//!    job, and the old one is superseded.
+//!    job, and the old one is superseded. Behind an address every request asks for the version of the first
+//!    answer (`If-Match`) and every answer is compared with it, and the digests are compared all the same.
 //! 9. **Everything that decides the outcome is frozen with the job, resolved**
 //!    ([`settings::Settings`]). Unfinished and other settings: `settings_changed`. Unfinished and other rules of
 //!    the program ([`settings::RULES_VERSION`]): superseded, a new generation starts at byte 0.
@@ -135,6 +136,7 @@ pub mod import;
 pub mod job;
 pub mod limits;
 pub mod list;
+pub mod location;
 pub mod mapping;
 pub mod nearest;
 pub mod normalise;

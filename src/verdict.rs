@@ -55,14 +55,19 @@ const UNSEEN_REST: Duration = Duration::from_secs(15);
 pub fn verdict(code: Code) -> Verdict {
     match code {
         Code::Interrupted | Code::Terminated => Verdict::Release,
-        Code::NotFound => Verdict::HandBack,
+        // Another worker may see the file, or be able to ask for it.
+        Code::NotFound | Code::RemoteNotBuilt => Verdict::HandBack,
         Code::Cancelled => Verdict::Cancel,
         Code::Paused => Verdict::Pause,
         Code::LeaseLost | Code::Superseded => Verdict::Gone,
         // The file is what it is: the same rows are refused the next time.
         Code::TooManyRejects | Code::TooManyChanges => Verdict::Fail,
         // A disk, a mount or a server may come back, a password or a primary may be put right.
-        Code::UnreadableFile | Code::DatabaseReadOnly | Code::DatabaseRefused | Code::UnwritableFile => Verdict::Retry,
+        Code::UnreadableFile
+        | Code::RemoteRefused
+        | Code::DatabaseReadOnly
+        | Code::DatabaseRefused
+        | Code::UnwritableFile => Verdict::Retry,
         code => match code.exit() {
             Exit::Stopped | Exit::NotNow => Verdict::Retry,
             _ => Verdict::Fail,
@@ -114,6 +119,10 @@ mod tests {
         for (code, expected) in [
             (Code::Terminated, Verdict::Release),
             (Code::NotFound, Verdict::HandBack),
+            (Code::RemoteNotBuilt, Verdict::HandBack),
+            (Code::RemoteRefused, Verdict::Retry),
+            (Code::RemoteUnreachable, Verdict::Retry),
+            (Code::RemoteStopped, Verdict::Retry),
             (Code::DatabaseStopped, Verdict::Retry),
             (Code::DiskFull, Verdict::Retry),
             (Code::DatabaseBusy, Verdict::Retry),

@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use enlist::import::import;
-use enlist::import::report::{Budget, Entry, Expected, Input, NewList, Report, Request, Wait};
+use enlist::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait};
+use enlist::location::Location;
 use enlist::settings::Wanted;
 use enlist::stop::Stop;
 use enlist::store::{Access, Options, Store, Target};
@@ -37,7 +38,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 async fn imported(store: &Store, path: &std::path::Path, entry: Entry) -> Report {
     let request = Request {
-        input: Input::Path(path.to_owned()),
+        input: Location::Path(path.to_owned()),
         list: "anything".to_owned(),
         new_list: NewList::Create,
         wanted: Wanted { region: Some("TR".to_owned()), ..Wanted::default() },

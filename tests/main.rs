@@ -29,6 +29,8 @@ mod outage;
 mod queue;
 mod readers;
 mod refusals;
+#[cfg(all(feature = "remote", feature = "failpoints"))]
+mod remote;
 mod samples;
 mod store;
 mod tidy;

@@ -235,3 +235,13 @@ both! {
         assert!(again.count("resumed_rows") > 0, "{}", again.told());
     }
 }
+
+#[cfg(not(feature = "remote"))]
+#[test]
+fn an_address_is_refused_by_a_program_that_cannot_read_it() {
+    let (home, db) = (Home::new(), Db::fresh(Engine::Sqlite));
+    let output = home.enlist(&db).args(["import", "https://host/a.csv?sig=s3cret", "--list", "x", "--json"]).run();
+    output.refused(2, "remote_not_built");
+    assert!(output.stderr.contains("--features remote") && !output.stderr.contains("s3cret"), "{}", output.told());
+    assert!(db.file().is_some_and(|file| !file.exists()), "a database was made");
+}

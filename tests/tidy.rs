@@ -21,6 +21,7 @@ const WORDS: &[&str] = &[
     "batch",
     "header",
     "list",
+    "location",
     "nearest",
     "owner",
     "quoting",
@@ -43,6 +44,8 @@ const WORDS_AVOID: &[&str] = &["tokio", "sqlx", "csv_async", "clap", "anyhow", "
 /// Text in the code, and the only places (path prefixes below src/) where it may stand.
 const ONLY_IN: &[(&str, &[&str])] = &[
     ("sqlx::", &["store"]),
+    ("object_store::", &["source"]),
+    ("rustls::", &["source"]),
     ("clap::", &["cli", "main.rs"]),
     ("indicatif::", &["cli", "main.rs"]),
     ("println!", &["cli", "main.rs"]),

@@ -11,9 +11,9 @@ use crate::cli::text::local;
 use crate::cli::{import, signals, values};
 use crate::clock::Timestamp;
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::Input;
 use crate::import::{Standing, check, enqueue};
 use crate::job::{JobId, QueueName, State};
+use crate::location::Location;
 use crate::run::Counts;
 use crate::stop::Stop;
 use crate::store::{Access, QueueTerms};
@@ -64,9 +64,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     args.import.refuse_for_queue()?;
     let request = args.import.request(context)?;
     check(&request)?;
-    if request.input == Input::Stdin {
-        return Err(Fault::new(Code::Usage, "standard input cannot be queued: a worker could not read it")
-            .hint("write it to a file that every worker sees, and enqueue that; or 'enlist import -' now"));
+    let unreadable = |what: &str, hint: &'static str| Err(Fault::new(Code::Usage, what).hint(hint));
+    match &request.input {
+        Location::Stdin => {
+            return unreadable(
+                "standard input cannot be queued: a worker could not read it",
+                "write it to a file that every worker sees, and enqueue that; or 'enlist import -' now",
+            );
+        }
+        Location::Address(address) if !address.tells_all() => {
+            return unreadable(
+                "an address with a password or a query cannot be queued: neither is stored, so a worker would not know it",
+                "use an address that needs none (s3://, gs://, az:// take credentials from the worker's environment), or import it now",
+            );
+        }
+        Location::Path(_) | Location::Address(_) => {}
     }
     let terms = QueueTerms {
         queue: args.queue.clone(),

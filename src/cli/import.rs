@@ -16,9 +16,10 @@ use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
 use crate::cli::{rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Budget, Entry, Expected, Input, NewList, Report, Request, Wait, Warning};
+use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
 use crate::job::LANES_MAX;
+use crate::location::Location;
 use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
 use crate::stop::Stop;
 use crate::store::{Access, Store};
@@ -32,12 +33,13 @@ Examples:
   enlist import spring.csv --list spring --region TR
   enlist import old.csv --list old --encoding windows-1254 --map phone='Cep No' --map name=#2
   zcat big.csv.gz | enlist import - --list big --create-list --json
+  enlist import s3://bucket/lists/spring.csv --list spring --region TR
   enlist import spring.csv --list spring --rejects refused.csv --max-rejects 2%
 
 Run the same command again after a crash, a kill or a reboot: it goes on where it stopped.
 A file that was imported before is not read again; --again does.")]
 pub(crate) struct Args {
-    /// The file, or - for standard input: CSV, also compressed (gzip, zstd, bzip2, xz, zip), or a workbook (xlsx, xls, ods)
+    /// The file, its address (http, https, s3, gs, az) or - for standard input: CSV, also compressed (gzip, zstd, bzip2, xz, zip), or a workbook (xlsx, xls, ods)
     pub(crate) file: PathBuf,
     /// The list to import into
     #[arg(long, value_name = "NAME")]
@@ -176,7 +178,7 @@ impl Args {
         let config = &context.config;
         let wanted = self.wanted(config.region.as_ref())?;
         Ok(Request {
-            input: if self.file.as_os_str() == "-" { Input::Stdin } else { Input::Path(self.file.clone()) },
+            input: Location::of(&self.file),
             list: self.list.clone(),
             new_list: if self.create_list { NewList::Create } else { NewList::Refuse },
             wanted,
@@ -255,7 +257,9 @@ impl Args {
             let message = "--rejects takes a file, and '-' is none";
             return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
         }
-        if is_same_file(path, &self.file) {
+        if let Location::Path(input) = Location::of(&self.file)
+            && is_same_file(path, &input)
+        {
             let message = format!("'{}' is the input itself", path.display());
             return Err(Fault::new(Code::RejectsIsInput, message));
         }
@@ -300,7 +304,7 @@ async fn attempt(
     let mut request = args.request(context)?;
     check(&request)?;
     args.check_rejects()?;
-    if request.input == Input::Stdin {
+    if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {
             let message = format!("the folder '{}' cannot be created: {error}", request.state_dir.display());
             Fault::new(Code::UnwritableFile, message)

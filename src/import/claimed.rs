@@ -15,9 +15,10 @@ use crate::fault::{Code, Fault};
 use crate::import::entrance::Opened;
 use crate::import::held::{Hand, Runner, span_of};
 use crate::import::pulse::{PulseEnd, beat_while_held};
-use crate::import::report::{Entry, Event, Expected, Input, NewList, Report, Request, Wait};
+use crate::import::report::{Entry, Event, Expected, NewList, Report, Request, Wait};
 use crate::import::tally::Tally;
 use crate::import::{conclude, forward, opening, remove_sheet};
+use crate::location::Location;
 use crate::settings::{Settings, Wanted};
 use crate::source::SpoolFolder;
 use crate::stop::Stop;
@@ -79,6 +80,10 @@ async fn run(
     let renewed = if session.beat(&report.counts).await.is_ok() { asked } else { since };
     let outcome = hand.work(session, renewed, opened.survey, report).await;
     remove_sheet(sheet.as_deref());
+    // Whoever runs the job next asks for its input again.
+    if let Some(spool) = opened.spool {
+        spool.discard();
+    }
     outcome
 }
 
@@ -112,16 +117,21 @@ fn unseen(fault: Fault, job: &JobRow) -> Fault {
     if fault.code != Code::NotFound {
         return fault;
     }
+    let source = &job.payload.source;
+    if let Location::Address(_) = Location::of(Path::new(source)) {
+        // An address means the same everywhere, and the file was there when the job was queued.
+        return Fault::new(Code::FileChanged, format!("'{source}' is gone from its server"));
+    }
     let owner = job.owner.as_deref().map(crate::owner::Owner::from_text);
     let here = owner.map_or_else(|| "this worker".to_owned(), |owner| owner.to_string());
-    Fault::new(Code::NotFound, format!("{here} does not see the file '{}'", job.payload.source))
+    Fault::new(Code::NotFound, format!("{here} does not see the file '{source}'"))
         .hint("enqueue a path that every worker sees, or run the worker where the file is")
 }
 
 /// The request that a job amounts to: its settings are frozen, so the options say nothing.
 fn request_of(job: &JobRow, lease: Duration, state_dir: PathBuf) -> Request {
     Request {
-        input: Input::Path(PathBuf::from(&job.payload.source)),
+        input: Location::of(Path::new(&job.payload.source)),
         list: job.list_name.clone(),
         new_list: NewList::Refuse,
         wanted: Wanted::default(),

@@ -3,7 +3,6 @@
 //! Owns everything that happens before the first row is read. It does not write rows. Invariant: nothing is
 //! created, not even the list, before the input was read once and understood.
 
-use std::fs::File;
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
@@ -12,9 +11,9 @@ use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::holder;
 use crate::import::expect;
-use crate::import::feed::Feed;
+use crate::import::intake::{self, Intake};
 use crate::import::plan::plan;
-use crate::import::report::{Entry, Event, Input, NewList, Request, Wait, Warning};
+use crate::import::report::{Entry, Event, NewList, Request, Wait, Warning};
 use crate::job::{Grid, JobKey, LANES_MAX, ListId};
 use crate::limits::Limits;
 use crate::list::ListName;
@@ -51,7 +50,7 @@ pub(crate) enum Entered {
     Replay(Box<JobRow>),
 }
 
-/// Opens the input and reads it once. Standard input and pipes are spooled first.
+/// Opens the input and reads it once.
 pub(crate) fn open_input(
     request: &Request,
     continued: Option<&JobRow>,
@@ -59,45 +58,22 @@ pub(crate) fn open_input(
     stop: &Stop,
     events: &UnboundedSender<Event>,
 ) -> Result<Opened, Fault> {
-    let (path, source, spool) = match &request.input {
-        Input::Stdin => {
-            let kept = continued.and_then(|job| Spool::find(spools, &job.fingerprint));
-            let spool = match kept {
-                Some(spool) => spool,
-                None => Spool::fill(&mut Feed::start(|| Ok(std::io::stdin()), stop), spools)?,
-            };
-            (spool.path().to_owned(), "-".to_owned(), Some(spool))
-        }
-        Input::Path(path) => {
-            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-            let source = absolute.to_string_lossy().into_owned();
-            if source::must_spool(&absolute) {
-                let spool = Spool::fill(&mut Feed::start(move || File::open(absolute), stop), spools)?;
-                (spool.path().to_owned(), "-".to_owned(), Some(spool))
-            } else {
-                (absolute, source, None)
-            }
-        }
-    };
+    let intake = intake::take(request, continued, spools, stop)?;
     let (encoding, sheet) = match continued.map(|job| &job.payload.settings) {
         Some(settings) => (Some(settings.encoding.as_str()), settings.sheet.as_deref()),
         None => (request.wanted.encoding.as_deref(), request.wanted.sheet.as_deref()),
     };
     let region = request.wanted.region.as_deref();
-    expect::check_file(&path, &request.expected, &|| stop_fault(stop))?;
+    let named = |fault| intake.name(fault);
+    expect::check_digest(&intake.origin, &request.expected, &|| stop_fault(stop)).map_err(named)?;
     let reading = Reading { encoding, region, sheet, spools, stopped: &|| stop_fault(stop) };
-    let survey = source::survey(&path, &reading, &mut |bytes, total| {
+    let survey = source::survey(&intake.origin, &reading, &mut |bytes, total| {
         // Nobody listening any more is no reason to stop.
         let _ = events.send(Event::Surveyed { bytes, total });
     })
-    .map_err(|fault| if spool.is_some() { name_stdin(fault, &path) } else { fault })?;
+    .map_err(named)?;
+    let Intake { source, spool, .. } = intake;
     Ok(Opened { survey, source, spool })
-}
-
-/// The path of a copy says nothing to whoever piped the input.
-fn name_stdin(fault: Fault, copy: &std::path::Path) -> Fault {
-    let message = fault.message.replace(&format!("'{}'", copy.display()), "standard input");
-    Fault { message, ..fault }
 }
 
 /// The settings to run under: those of the job that `--continue` names, else what the head says.

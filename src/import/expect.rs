@@ -4,20 +4,18 @@
 //! input is imported. Invariant: what does not match is refused before a job or a list is created.
 
 use std::fmt::Write;
-use std::fs::{self, File};
 use std::io::Read;
-use std::path::Path;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
 use crate::batch::Outcome;
-use crate::clock::Stopwatch;
+use crate::clock::{Stopwatch, wall_clock};
 use crate::fault::{Code, Fault};
 use crate::import::report::Expected;
 use crate::import::rows::Rows;
 use crate::settings::Settings;
-use crate::source::{Survey, fault_of};
+use crate::source::{Glance, Origin, Survey, fault_of};
 
 /// How much is read at a time, in bytes.
 const CHUNK: usize = 1024 * 1024;
@@ -25,22 +23,35 @@ const CHUNK: usize = 1024 * 1024;
 /// Between two looks at a file that has to be quiet.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Waits until the file at `path` has not changed for as long as `expected` asks, then compares its digest.
+/// Between two questions to a server about a file that has to be quiet.
+const ASK: Duration = Duration::from_secs(1);
+
+/// What shows that an input is quiet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// That it does not change while it is looked at.
+    Only,
+    /// That as well, or the moment of its last change: servers put a file there when it is whole.
+    OrBelieve,
+}
+
+/// Compares the digest of the input with what `expected` says.
 ///
 /// # Errors
 /// `unexpected_input` when the digest is another; what `stopped` gives when somebody asked to stop.
-pub(crate) fn check_file(path: &Path, expected: &Expected, stopped: &dyn Fn() -> Option<Fault>) -> Result<(), Fault> {
-    if let Some(quiet) = expected.settle {
-        settle(path, quiet, stopped)?;
-    }
+pub(crate) fn check_digest(
+    origin: &Origin,
+    expected: &Expected,
+    stopped: &dyn Fn() -> Option<Fault>,
+) -> Result<(), Fault> {
     let Some(wanted) = &expected.sha256 else { return Ok(()) };
-    let failed = |error| fault_of(error, path);
-    let (mut file, mut hasher, mut chunk) = (File::open(path).map_err(failed)?, Sha256::new(), vec![0; CHUNK]);
+    let (mut raw, _) = origin.open()?;
+    let (mut hasher, mut chunk) = (Sha256::new(), vec![0; CHUNK]);
     loop {
         if let Some(fault) = stopped() {
             return Err(fault);
         }
-        let length = file.read(&mut chunk).map_err(failed)?;
+        let length = raw.read(&mut chunk).map_err(|error| fault_of(error, origin))?;
         if length == 0 {
             break;
         }
@@ -54,19 +65,33 @@ pub(crate) fn check_file(path: &Path, expected: &Expected, stopped: &dyn Fn() ->
     if found.eq_ignore_ascii_case(wanted) {
         return Ok(());
     }
-    Err(Fault::new(Code::UnexpectedInput, format!("'{}' has the SHA-256 {found}, not {wanted}", path.display())))
+    Err(Fault::new(Code::UnexpectedInput, format!("'{origin}' has the SHA-256 {found}, not {wanted}")))
 }
 
-fn settle(path: &Path, quiet: Duration, stopped: &dyn Fn() -> Option<Fault>) -> Result<(), Fault> {
-    let look = || fs::metadata(path).map(|found| (found.len(), found.modified().ok()));
-    let mut seen = look().map_err(|error| fault_of(error, path))?;
+/// Waits until what `look` sees has not changed for as long as `quiet`.
+///
+/// # Errors
+/// Those of `look`; what `stopped` gives when somebody asked to stop.
+pub(crate) fn settle(
+    look: &dyn Fn() -> Result<Glance, Fault>,
+    quiet: Duration,
+    watch: Watch,
+    stopped: &dyn Fn() -> Option<Fault>,
+) -> Result<(), Fault> {
+    let mut seen = look()?;
     let mut since = Stopwatch::start();
-    while since.worked() < quiet {
-        if let Some(fault) = stopped() {
-            return Err(fault);
+    let is_old =
+        |seen: &Glance| watch == Watch::OrBelieve && seen.modified.is_some_and(|at| at.plus(quiet) <= wall_clock());
+    let pause = if watch == Watch::Only { LOOK } else { ASK };
+    while since.worked() < quiet && !is_old(&seen) {
+        let paused = Stopwatch::start();
+        while paused.worked() < pause.min(quiet) {
+            if let Some(fault) = stopped() {
+                return Err(fault);
+            }
+            std::thread::sleep(LOOK.min(quiet));
         }
-        std::thread::sleep(LOOK.min(quiet));
-        let now = look().map_err(|error| fault_of(error, path))?;
+        let now = look()?;
         if now != seen {
             (seen, since) = (now, Stopwatch::start());
         }

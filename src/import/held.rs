@@ -89,7 +89,7 @@ impl Hand<'_> {
                     .warnings
                     .push(Warning::new(fault.code.as_str(), format!("the import would stop: {}", fault.message)));
             } else if let Err(fault) = checked {
-                let fault = self.leave(&session, fault).await;
+                let fault = self.leave(&session, fault.midway()).await;
                 session.close().await;
                 return Err(fault);
             }
@@ -115,7 +115,7 @@ impl Hand<'_> {
                 report.this_run_rows = counts.rows.saturating_sub(before.rows);
                 Ok(())
             }
-            Err(fault) => Err(self.leave(&work.session, fault).await),
+            Err(fault) => Err(self.leave(&work.session, fault.midway()).await),
         };
         work.session.close().await;
         outcome

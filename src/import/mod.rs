@@ -10,6 +10,7 @@ mod entrance;
 mod expect;
 mod feed;
 mod held;
+mod intake;
 mod lane;
 mod opening;
 mod pass;
@@ -34,9 +35,9 @@ use crate::import::entrance::Entered;
 use crate::import::held::{Hand, Runner, span_of};
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::list::ListName;
+use crate::location::Location;
 use crate::phone::PhoneRules;
-use crate::source::check_encoding;
-use crate::source::{Spool, SpoolFolder};
+use crate::source::{Spool, SpoolFolder, check_address, check_encoding};
 use crate::stop::Stop;
 use crate::store::{Created, JobRow, Store};
 
@@ -99,9 +100,13 @@ async fn forward<T>(
 /// Refuses what can be seen to be wrong in a request alone, before a file or a database is touched.
 ///
 /// # Errors
-/// `bad_list_name`, and `usage` for a region or a character set that does not exist.
+/// `bad_list_name`, `usage` for an address, a region or a character set that does not exist, and
+/// `remote_not_built`.
 pub fn check(request: &Request) -> Result<(), Fault> {
     ListName::parse(&request.list)?;
+    if let Location::Address(address) = &request.input {
+        check_address(address)?;
+    }
     PhoneRules::new(request.wanted.region.as_deref(), request.wanted.phone_type)
         .map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
     request.wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
@@ -159,8 +164,14 @@ async fn run(
             }
             remove_sheet(sheet.as_deref());
         }
-        // A failed job that is run again makes the text of its sheet again; standard input is gone.
-        Err(fault) if fault.code.exit() == Exit::Failed => remove_sheet(sheet.as_deref()),
+        // A failed job that is run again makes the text of its sheet again, and asks a server again; standard
+        // input is gone.
+        Err(fault) if fault.code.exit() == Exit::Failed => {
+            remove_sheet(sheet.as_deref());
+            if let (Some(spool), true) = (spool, intake::can_be_had_again(&opened.source)) {
+                spool.discard();
+            }
+        }
         Err(_) => {}
     }
     outcome

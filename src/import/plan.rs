@@ -65,7 +65,7 @@ fn as_written<'a>(survey: &Survey, wanted: &'a Wanted) -> Cow<'a, Wanted> {
 fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
     let mut head = Vec::new();
     let most = u64::try_from(HEAD_MAX).unwrap_or(u64::MAX).saturating_add(1);
-    survey.open_at(0)?.take(most).read_to_end(&mut head).map_err(|error| fault_of(error, survey.path()))?;
+    survey.open_at(0)?.take(most).read_to_end(&mut head).map_err(|error| fault_of(error, survey.origin()))?;
     Ok(head)
 }
 

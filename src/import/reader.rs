@@ -61,6 +61,8 @@ impl Reader {
     pub(crate) fn read(self, lanes: &[Sender<Message>]) -> ReadEnd {
         match self.try_read(lanes) {
             Ok(end) => end,
+            // A read that waits for a server is given up, which is no fault of the input.
+            Err(_) if self.stop.cause().is_some() => ReadEnd::Stopped,
             Err(fault) => ReadEnd::Fault(fault),
         }
     }

@@ -9,17 +9,9 @@ use std::time::Duration;
 use crate::batch::Outcome;
 use crate::fault::{Exit, Fault};
 use crate::job::{JobId, State};
+use crate::location::Location;
 use crate::run::Counts;
 use crate::settings::{Settings, Wanted};
-
-/// Where the rows come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
-    /// A file, by path.
-    Path(PathBuf),
-    /// Standard input, spooled under the state folder.
-    Stdin,
-}
 
 /// What to do about a list that does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +53,7 @@ pub struct Expected {
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Where the rows come from.
-    pub input: Input,
+    pub input: Location,
     /// The list's name as written.
     pub list: String,
     /// What to do when there is no such list.

@@ -30,7 +30,7 @@ impl<'a> Rows<'a> {
 
     /// The next row and what becomes of it; `None` at the end of the input.
     pub(crate) fn next(&mut self) -> Result<Option<(&Row, Outcome)>, Fault> {
-        let found = self.decoder.next(&mut self.row).map_err(|error| fault_of(error, self.survey.path()))?;
+        let found = self.decoder.next(&mut self.row).map_err(|error| fault_of(error, self.survey.origin()))?;
         Ok(found.then(|| (&self.row, self.normaliser.normalise(&self.row))))
     }
 }

@@ -10,6 +10,12 @@ mod cell;
 mod charset;
 mod gzip;
 mod magic;
+mod origin;
+#[cfg(feature = "remote")]
+mod remote;
+#[cfg(not(feature = "remote"))]
+#[path = "no_remote.rs"]
+mod remote;
 mod sheet;
 mod spool;
 mod survey;
@@ -25,9 +31,9 @@ mod tests;
 #[cfg(test)]
 mod workbook_tests;
 
-use std::fs::File;
+use std::fmt::Display;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::fault::{Code, Fault, Warning};
 use crate::job::Fingerprint;
@@ -38,6 +44,8 @@ use unpack::unpack;
 use verified::Recording;
 
 pub use charset::check_encoding;
+pub use origin::{Glance, Origin, Raw};
+pub use remote::{Reached, Server, check_address};
 pub use spool::{Spool, SpoolFolder, must_spool};
 pub use survey::survey;
 
@@ -92,8 +100,8 @@ pub struct Survey {
     pub sheet: Option<String>,
     /// What a person should know.
     pub warnings: Vec<Warning>,
-    path: PathBuf,
-    /// The file that the text is read from: that at `path`, or the spool file of its sheet.
+    origin: Origin,
+    /// What the text is read from: `origin`, or the spool file of its sheet.
     recording: Recording,
     entry: Option<Entry>,
     charset: &'static encoding_rs::Encoding,
@@ -117,25 +125,25 @@ impl std::fmt::Debug for TextReader {
 }
 
 impl Survey {
-    /// The path that was surveyed.
-    pub fn path(&self) -> &Path {
-        &self.path
+    /// What was surveyed.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
     }
 
     /// The file that the text of a workbook's sheet is kept in. Whoever ends the job removes it; it is made
     /// again from the workbook when it is missing.
     pub fn sheet_spool(&self) -> Option<&Path> {
-        self.sheet.is_some().then_some(self.recording.path.as_path())
+        self.recording.origin.path().filter(|_| self.sheet.is_some())
     }
 
     /// The decoded text from offset `byte` on; 0 is the first byte after a byte order mark.
     ///
-    /// The file is opened by its path again; a file that was replaced, cut or extended since ends the
+    /// The file is opened by its path or address again; a file that was replaced, cut or extended since ends the
     /// reading with `file_changed` before any of its own content is handed out. Plain UTF-8 is sought,
     /// anything else is decoded from its start and discarded up to `byte`. A workbook's text comes from its
     /// spool file, so what becomes of the workbook meanwhile does not matter.
     pub fn open_at(&self, byte: u64) -> Result<TextReader, Fault> {
-        let fail = |error| fault_of(error, &self.path);
+        let fail = |error| fault_of(error, &self.origin);
         let mut raw = self.recording.open().map_err(|fault| self.missing_spool(fault))?;
         let mark = self.mark as u64;
         let is_utf8 = self.charset == encoding_rs::UTF_8;
@@ -162,10 +170,9 @@ impl Survey {
         if self.sheet.is_none() || fault.code != Code::NotFound {
             return fault;
         }
-        let shown = self.path.display();
         Fault::new(
             Code::FileChanged,
-            format!("the text of '{shown}' was removed from the state folder while it was read"),
+            format!("the text of '{}' was removed from the state folder while it was read", self.origin),
         )
         .hint("run the same command again; it makes it anew and resumes")
     }
@@ -185,35 +192,29 @@ fn discard(reader: &mut impl BufRead, mut bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a file for reading, or says why not.
-fn open(path: &Path) -> Result<File, Fault> {
-    File::open(path).map_err(|error| unreadable(path, &error))
-}
-
-/// The fault behind an error of a reader of this module; another error means that `path` is unreadable.
-pub fn fault_of(error: io::Error, path: &Path) -> Fault {
+/// The fault behind an error of a reader of this module; another error means that `what` is unreadable.
+pub fn fault_of(error: io::Error, what: impl Display) -> Fault {
     match error.downcast::<Fault>() {
         Ok(fault) => fault,
-        Err(error) => unreadable(path, &error),
+        Err(error) => unreadable(what, &error),
     }
 }
 
-/// What an error of the operating system on `path` means.
-fn unreadable(path: &Path, error: &io::Error) -> Fault {
-    let shown = path.display();
+/// What an error of the operating system on `what` means.
+fn unreadable(what: impl Display, error: &io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            Fault::new(Code::NotFound, format!("there is no file '{shown}'"))
+            Fault::new(Code::NotFound, format!("there is no file '{what}'"))
         }
-        io::ErrorKind::IsADirectory => Fault::new(Code::IsDirectory, format!("'{shown}' is a folder")),
+        io::ErrorKind::IsADirectory => Fault::new(Code::IsDirectory, format!("'{what}' is a folder")),
         io::ErrorKind::PermissionDenied => {
-            Fault::new(Code::UnreadableFile, format!("'{shown}' may not be read by this user"))
+            Fault::new(Code::UnreadableFile, format!("'{what}' may not be read by this user"))
         }
-        _ => Fault::new(Code::UnreadableFile, format!("'{shown}' cannot be read: {error}")),
+        _ => Fault::new(Code::UnreadableFile, format!("'{what}' cannot be read: {error}")),
     }
 }
 
 /// The file is not the one that was surveyed.
-fn changed(path: &Path) -> Fault {
-    Fault::new(Code::FileChanged, format!("'{}' was changed, replaced or cut while it was imported", path.display()))
+fn changed(what: impl Display) -> Fault {
+    Fault::new(Code::FileChanged, format!("'{what}' was changed, replaced or cut while it was imported"))
 }

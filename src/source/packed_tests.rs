@@ -225,6 +225,9 @@ fn a_sheet_of_what_is_no_workbook_is_unknown() {
         let path = folder.file(&content);
         let spools = super::tests::spools_in(folder.0.path());
         let asked = Reading { sheet: Some("Liste"), ..super::tests::reading(&spools) };
-        assert_eq!(survey(&path, &asked, &mut |_, _| {}).unwrap_err().code, Code::UnknownSheet);
+        assert_eq!(
+            survey(&super::Origin::File(path.clone()), &asked, &mut |_, _| {}).unwrap_err().code,
+            Code::UnknownSheet
+        );
     }
 }

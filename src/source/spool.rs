@@ -104,8 +104,8 @@ impl Spool {
     /// The folder is made with mode 0700, the file has mode 0600, and its name is the BLAKE3 of its content:
     /// the same input again gives the same path. After a crash there is no file of that name, or a whole
     /// one; a half-written one is named `.spool-…` and goes with the next call. Errors: `disk_full`,
-    /// `unwritable_file`, and what `fault_of` makes of the reader's.
-    pub fn fill(reader: &mut dyn Read, folder: &SpoolFolder) -> Result<Self, Fault> {
+    /// `unwritable_file`, and what `fault_of` makes of the reader's on `what`, for example `standard input`.
+    pub fn fill(reader: &mut dyn Read, what: &str, folder: &SpoolFolder) -> Result<Self, Fault> {
         let dir = &folder.dir;
         let fail = |error: io::Error| unwritable(dir, &error);
         make_private(dir).map_err(fail)?;
@@ -123,7 +123,7 @@ impl Spool {
                 Ok(0) => break,
                 Ok(read) => chunk.get(..read).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(fault_of(error, Path::new("standard input"))),
+                Err(error) => return Err(fault_of(error, what)),
             };
             hasher.update(read);
             part.write_all(read).map_err(fail)?;
@@ -239,7 +239,7 @@ pub(super) fn unwritable(dir: &Path, error: &io::Error) -> Fault {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             Fault::new(Code::DiskFull, format!("no room in '{shown}' for a copy of the input"))
-                .hint("free some space, or import from a CSV file instead of a pipe or a workbook")
+                .hint("free some space, or import from a CSV file instead of a pipe, an archive or a workbook")
         }
         _ => Fault::new(Code::UnwritableFile, format!("the input cannot be copied into '{shown}': {}", error.kind())),
     }

@@ -5,7 +5,6 @@
 //! read to its end, so a cut archive or a foreign file is refused before a row is stored.
 
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::fault::{Code, Fault};
@@ -16,32 +15,28 @@ use super::charset::{Charset, Detector, check_encoding, name};
 use super::unpack::unpack;
 use super::verified::{Recorder, Recording};
 use super::workbook::{Format, spool_sheet};
-use super::{Packing, Reading, Survey, fault_of, magic, open, unreadable};
+use super::{Origin, Packing, Reading, Survey, fault_of, magic};
 
 /// How much text is looked at in one go, in bytes.
 const CHUNK: usize = 256 * 1024;
 
-/// Reads the file at `path` and says what it is.
+/// Reads all of `origin` and says what it is.
 ///
 /// The bytes are read once; an archive's list and a workbook's sheet are then read in what was recorded.
 /// `on_bytes` is told how many of how many raw bytes were read. Errors: `not_found`, `is_directory`,
 /// `empty_file`, `is_zip`, `is_xlsx`, `is_xls`, `truncated_gzip`, `truncated_archive`, `unknown_sheet`,
 /// `bad_encoding` (UTF-32), `usage` (unknown encoding), `file_changed`, `unreadable_file`, and for workbooks
 /// those of a spool file.
-pub fn survey(path: &Path, reading: &Reading<'_>, on_bytes: &mut dyn FnMut(u64, Option<u64>)) -> Result<Survey, Fault> {
-    let shown = path.display().to_string();
-    let file = open(path)?;
-    let found = file.metadata().map_err(|error| unreadable(path, &error))?;
-    if found.is_dir() {
-        return Err(Fault::new(Code::IsDirectory, format!("'{shown}' is a folder")));
-    }
-    if !found.is_file() {
-        return Err(Fault::new(Code::UnreadableFile, format!("'{shown}' is a pipe or a device"))
-            .hint("pass - and redirect it to standard input"));
-    }
-    let fail = |error: io::Error| fault_of(error, path);
-    let total = Some(found.len());
-    let mut recorder = Recorder::new(file);
+pub fn survey(
+    origin: &Origin,
+    reading: &Reading<'_>,
+    on_bytes: &mut dyn FnMut(u64, Option<u64>),
+) -> Result<Survey, Fault> {
+    let shown = origin.to_string();
+    let (raw, bytes) = origin.open()?;
+    let fail = |error: io::Error| fault_of(error, origin);
+    let total = Some(bytes);
+    let mut recorder = Recorder::new(raw);
     let counter = recorder.counter();
     let mut on_chunk = || on_bytes(counter.load(Ordering::Relaxed), total);
     let head = recorder.fill_buf().map_err(fail)?;
@@ -51,7 +46,7 @@ pub fn survey(path: &Path, reading: &Reading<'_>, on_bytes: &mut dyn FnMut(u64, 
     if magic::is_zip(head) || magic::is_ole(head) {
         let head = head.to_vec();
         read_through(&mut recorder, &mut on_chunk).map_err(fail)?;
-        let (whole, recording) = recorder.finish(path.to_owned());
+        let (whole, recording) = recorder.finish(origin.clone());
         let fingerprint = Fingerprint(whole.to_hex().to_string());
         let content = if magic::is_ole(&head) {
             Content::Workbook(Format::Xls)
@@ -74,7 +69,7 @@ pub fn survey(path: &Path, reading: &Reading<'_>, on_bytes: &mut dyn FnMut(u64, 
     no_sheets(reading, &shown)?;
     let mut text = Text::new(&shown);
     text.watch(&mut *unpack(packing, None, &mut recorder)?, on_chunk).map_err(fail)?;
-    let (whole, recording) = recorder.finish(path.to_owned());
+    let (whole, recording) = recorder.finish(origin.clone());
     text.finish(reading, Fingerprint(whole.to_hex().to_string()), recording, packing)
 }
 
@@ -88,10 +83,11 @@ fn survey_sheet(
 ) -> Result<Survey, Fault> {
     reading.encoding.map_or(Ok(()), check_encoding)?;
     let spooled = spool_sheet(&workbook, format, &fingerprint.0, reading, shown)?;
-    let fail = |error: io::Error| fault_of(error, &spooled.path);
-    let mut recorder = Recorder::new(open(&spooled.path)?);
+    let spool = Origin::File(spooled.path.clone());
+    let fail = |error: io::Error| fault_of(error, &spool);
+    let mut recorder = Recorder::new(spool.open()?.0);
     read_through(&mut recorder, &mut || {}).map_err(fail)?;
-    let (_, recording) = recorder.finish(spooled.path.clone());
+    let (_, recording) = recorder.finish(spool);
     if recording.bytes == 0 {
         // A file without text has no use for resuming.
         let _ = std::fs::remove_file(&spooled.path);
@@ -106,7 +102,7 @@ fn survey_sheet(
         packing: Packing::Plain,
         sheet: Some(spooled.sheet),
         warnings: spooled.warnings,
-        path: workbook.path,
+        origin: workbook.origin,
         recording,
         entry: None,
         charset: encoding_rs::UTF_8,
@@ -198,7 +194,7 @@ impl<'a> Text<'a> {
             packing,
             sheet: None,
             warnings,
-            path: recording.path.clone(),
+            origin: recording.origin.clone(),
             recording,
             entry: None,
             charset: encoding,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -37,7 +38,7 @@ pub(super) fn reading(spools: &SpoolFolder) -> Reading<'_> {
 
 pub(super) fn look_at(path: &Path, encoding: Option<&str>, region: Option<&str>) -> Result<Survey, Fault> {
     let spools = spools_in(&path.with_file_name("spool"));
-    survey(path, &Reading { encoding, region, ..reading(&spools) }, &mut |_, _| {})
+    survey(&Origin::File(path.to_owned()), &Reading { encoding, region, ..reading(&spools) }, &mut |_, _| {})
 }
 
 pub(super) fn look(content: &[u8], encoding: Option<&str>, region: Option<&str>) -> Result<Survey, Fault> {
@@ -58,7 +59,7 @@ pub(super) fn gzip(content: &[u8]) -> Vec<u8> {
 pub(super) fn text_at(survey: &Survey, byte: u64) -> Result<Vec<u8>, Fault> {
     let mut text = Vec::new();
     let mut reader = survey.open_at(byte)?;
-    reader.read_to_end(&mut text).map_err(|error| fault_of(error, survey.path()))?;
+    reader.read_to_end(&mut text).map_err(|error| fault_of(error, survey.origin()))?;
     Ok(text)
 }
 
@@ -92,7 +93,8 @@ fn the_fingerprint_is_the_digest_of_the_raw_bytes_and_progress_is_told() {
     let path = folder.file(&content);
     let mut told = Vec::new();
     let surveyed =
-        survey(&path, &reading(&spools_in(folder.0.path())), &mut |read, total| told.push((read, total))).unwrap();
+        survey(&Origin::File(path), &reading(&spools_in(folder.0.path())), &mut |read, total| told.push((read, total)))
+            .unwrap();
     assert_eq!(surveyed.fingerprint.0, blake3::hash(&content).to_hex().to_string());
     assert_eq!(surveyed.recording.blocks.len(), content.len().div_ceil(BLOCK));
     assert_eq!(told.last(), Some(&(content.len() as u64, Some(content.len() as u64))));
@@ -250,7 +252,7 @@ fn no_byte_of_a_changed_file_gets_through() {
             fs::rename(folder.0.path().join("new"), &path).unwrap();
             let mut given = Vec::new();
             let fault = match surveyed.open_at(0) {
-                Ok(mut reader) => fault_of(reader.read_to_end(&mut given).unwrap_err(), &path),
+                Ok(mut reader) => fault_of(reader.read_to_end(&mut given).unwrap_err(), path.display()),
                 Err(fault) => fault,
             };
             assert_eq!(fault.code, Code::FileChanged);
@@ -278,10 +280,10 @@ fn a_file_that_changes_while_it_is_open_ends_as_changed() {
             reader.read_exact(&mut given).unwrap();
             change(&path);
             let error = reader.read_to_end(&mut given).unwrap_err();
-            assert_eq!(fault_of(error, &path).code, Code::FileChanged);
+            assert_eq!(fault_of(error, path.display()).code, Code::FileChanged);
             assert!(content[BLOCK - 7..].starts_with(&given));
             let again = reader.read(&mut [0; 8]).unwrap_err();
-            assert_eq!(fault_of(again, &path).code, Code::FileChanged);
+            assert_eq!(fault_of(again, path.display()).code, Code::FileChanged);
         }
     }
 }
@@ -292,12 +294,12 @@ fn a_spool_is_private_whole_and_named_by_its_content() {
     let dir = folder.0.path().join("state/spool");
     let spools = SpoolFolder::new(dir.clone(), "db", "list");
     let content = long_text();
-    let mut spool = Spool::fill(&mut &content[..], &spools).unwrap();
+    let mut spool = Spool::fill(&mut &content[..], "-", &spools).unwrap();
     spool.keep();
     let path = spool.path().to_owned();
     let name = path.file_name().unwrap().to_string_lossy().into_owned();
     assert!(name.starts_with(&*blake3::hash(&content).to_hex()), "{name}");
-    assert_eq!(Spool::fill(&mut &content[..], &spools).unwrap().path(), path);
+    assert_eq!(Spool::fill(&mut &content[..], "-", &spools).unwrap().path(), path);
     assert!(fs::read(&path).unwrap() == content);
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     use std::os::unix::fs::PermissionsExt;
@@ -305,7 +307,7 @@ fn a_spool_is_private_whole_and_named_by_its_content() {
     assert_eq!((mode(&dir), mode(&path)), (0o700, 0o600));
     assert_eq!(look_at(&path, None, None).unwrap().text_bytes, Some(content.len() as u64));
     let under_a_file = SpoolFolder::new(path.clone(), "db", "list");
-    assert_eq!(Spool::fill(&mut &b"x"[..], &under_a_file).unwrap_err().code, Code::UnwritableFile);
+    assert_eq!(Spool::fill(&mut &b"x"[..], "-", &under_a_file).unwrap_err().code, Code::UnwritableFile);
     assert!(must_spool(Path::new("/dev/fd/63")) && must_spool(Path::new("/dev/null")));
     assert!(!must_spool(&path) && !must_spool(&dir));
 }
@@ -316,7 +318,7 @@ fn a_spool_goes_when_nobody_needs_it_and_not_before() {
     let dir = folder.0.path().join("spool");
     let [one, two] = ["one", "two"].map(|list| SpoolFolder::new(dir.clone(), "db", list));
     let fingerprint = Fingerprint(blake3::hash(b"x").to_hex().to_string());
-    let fill = |spools: &SpoolFolder| Spool::fill(&mut &b"x"[..], spools).unwrap();
+    let fill = |spools: &SpoolFolder| Spool::fill(&mut &b"x"[..], "-", spools).unwrap();
     let count = || fs::read_dir(&dir).unwrap().count();
     // One that no job ever needed.
     drop(fill(&one));

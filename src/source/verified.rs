@@ -4,15 +4,14 @@
 //! mean. Invariant: `Verified` hands out a block only after its digest matched, and ends only where the
 //! recorded file ended. Memory: one block, and 32 bytes for each MiB of the file.
 
-use std::fs::File;
 use std::io::{self, BufRead, Read, Seek, SeekFrom};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fault::Fault;
 
-use super::{changed, open, unreadable};
+use super::changed;
+use super::origin::{Origin, Raw};
 
 /// The size of a block, in bytes.
 pub(super) const BLOCK: usize = 1024 * 1024;
@@ -21,7 +20,7 @@ pub(super) const BLOCK: usize = 1024 * 1024;
 pub(super) type Blocks = Vec<[u8; 32]>;
 
 /// Reads up to one block; the end of the file leaves it short or empty.
-fn read_block(file: &mut File, block: &mut Vec<u8>) -> io::Result<()> {
+fn read_block(file: &mut Raw, block: &mut Vec<u8>) -> io::Result<()> {
     block.clear();
     file.by_ref().take(BLOCK as u64).read_to_end(block)?;
     Ok(())
@@ -30,7 +29,7 @@ fn read_block(file: &mut File, block: &mut Vec<u8>) -> io::Result<()> {
 /// A file that is read for the first time: its digests are taken on the way.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    file: File,
+    file: Raw,
     block: Vec<u8>,
     at: usize,
     whole: blake3::Hasher,
@@ -41,7 +40,7 @@ pub(super) struct Recorder {
 /// A file as it was recorded.
 #[derive(Debug, Clone)]
 pub(super) struct Recording {
-    pub(super) path: PathBuf,
+    pub(super) origin: Origin,
     /// How many bytes it has.
     pub(super) bytes: u64,
     pub(super) blocks: Arc<Blocks>,
@@ -50,10 +49,9 @@ pub(super) struct Recording {
 impl Recording {
     /// Opens the file again, at its start. Errors: `file_changed`, and those of `open`.
     pub(super) fn open(&self) -> Result<Verified, Fault> {
-        let file = open(&self.path)?;
-        let size = file.metadata().map_err(|error| unreadable(&self.path, &error))?.len();
+        let (file, size) = self.origin.open()?;
         if size != self.bytes {
-            return Err(changed(&self.path));
+            return Err(changed(&self.origin));
         }
         Ok(Verified::new(file, self.clone()))
     }
@@ -61,7 +59,7 @@ impl Recording {
 
 impl Recorder {
     /// A recorder from the present place of the file on.
-    pub(super) fn new(file: File) -> Self {
+    pub(super) fn new(file: Raw) -> Self {
         let block = Vec::with_capacity(BLOCK);
         Self { file, block, at: 0, whole: blake3::Hasher::new(), blocks: Vec::new(), bytes: Arc::default() }
     }
@@ -71,10 +69,10 @@ impl Recorder {
         Arc::clone(&self.bytes)
     }
 
-    /// The digest of all bytes read, and the recording of the file at `path`.
-    pub(super) fn finish(self, path: PathBuf) -> (blake3::Hash, Recording) {
+    /// The digest of all bytes read, and the recording of what was read from `origin`.
+    pub(super) fn finish(self, origin: Origin) -> (blake3::Hash, Recording) {
         let bytes = self.bytes.load(Ordering::Relaxed);
-        (self.whole.finalize(), Recording { path, bytes, blocks: Arc::new(self.blocks) })
+        (self.whole.finalize(), Recording { origin, bytes, blocks: Arc::new(self.blocks) })
     }
 }
 
@@ -100,7 +98,7 @@ impl BufRead for Recorder {
 /// A file that was recorded: each block is compared before it is handed out.
 #[derive(Debug)]
 pub(super) struct Verified {
-    file: File,
+    file: Raw,
     recording: Recording,
     block: Vec<u8>,
     at: usize,
@@ -113,7 +111,7 @@ pub(super) struct Verified {
 }
 
 impl Verified {
-    fn new(file: File, recording: Recording) -> Self {
+    fn new(file: Raw, recording: Recording) -> Self {
         Self { file, recording, block: Vec::with_capacity(BLOCK), at: 0, next: 0, skip: 0, differs: false }
     }
 }
@@ -164,7 +162,7 @@ impl BufRead for Verified {
             if self.differs {
                 self.block.clear();
                 self.at = 0;
-                return Err(io::Error::other(changed(&self.recording.path)));
+                return Err(io::Error::other(changed(&self.recording.origin)));
             }
         }
         Ok(self.block.get(self.at..).unwrap_or_default())

@@ -14,7 +14,7 @@ use super::*;
 fn survey_of(folder: &Folder, content: &[u8], sheet: Option<&str>) -> Result<Survey, Fault> {
     let spools = SpoolFolder::new(folder.0.path().join("state/spool"), "db", "list");
     let asked = Reading { sheet, ..super::tests::reading(&spools) };
-    survey(&folder.file(content), &asked, &mut |_, _| {})
+    survey(&Origin::File(folder.file(content)), &asked, &mut |_, _| {})
 }
 
 fn sheet_text(content: &[u8], sheet: Option<&str>) -> String {
@@ -122,7 +122,7 @@ fn the_spool_is_private_made_once_and_the_same_for_the_same_sheet() {
 fn what_becomes_of_the_workbook_after_the_survey_does_not_matter() {
     let folder = Folder::new();
     let surveyed = survey_of(&folder, &xlsx(), None).unwrap();
-    fs::write(surveyed.path(), b"other").unwrap();
+    fs::write(surveyed.origin().path().unwrap(), b"other").unwrap();
     assert_eq!(text_at(&surveyed, 0).unwrap(), LISTE.as_bytes());
 }
 
@@ -133,7 +133,10 @@ fn a_wish_to_stop_ends_the_spooling_and_leaves_nothing() {
     let spools = super::tests::spools_in(&spool_dir);
     let stopped = || Some(Fault::new(Code::Interrupted, "stopped"));
     let asked = Reading { stopped: &stopped, ..super::tests::reading(&spools) };
-    assert_eq!(survey(&folder.file(&xlsx()), &asked, &mut |_, _| {}).unwrap_err().code, Code::Interrupted);
+    assert_eq!(
+        survey(&Origin::File(folder.file(&xlsx())), &asked, &mut |_, _| {}).unwrap_err().code,
+        Code::Interrupted
+    );
     assert_eq!(fs::read_dir(&spool_dir).unwrap().count(), 0);
 }
 

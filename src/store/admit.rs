@@ -10,6 +10,7 @@ use sqlx::types::Json;
 use crate::admission::{Decision, Entry, Hold, Known};
 use crate::clock::Timestamp;
 use crate::job::{Fence, Fingerprint, Grid, JobId, JobKey, ListId, State};
+use crate::location::names_one_input;
 use crate::owner::Owner;
 use crate::settings::RULES_VERSION;
 use crate::store::attempt::{CLOSE_ATTEMPTS, OPEN_ATTEMPT};
@@ -120,10 +121,13 @@ macro_rules! weigh {
             .await?;
         let now = now!(&store.pool, $tx);
         let named = if let $crate::admission::Entry::Continue(id) = ask.entry { Some(id.0) } else { None };
+        // A source that does not name one input has no jobs of its own.
+        let names_one = $crate::location::names_one_input(&ask.payload.source);
+        let source = if names_one { ask.payload.source.as_str() } else { "-" };
         let rows: Vec<$crate::store::job_row::Row> = sqlx::query_as($crate::store::admit::CONCERNED)
             .bind(ask.list.0)
             .bind(&ask.fingerprint.0)
-            .bind(&ask.payload.source)
+            .bind(source)
             .bind(named)
             .fetch_all($tx)
             .await?;
@@ -310,7 +314,7 @@ impl Ask {
             state: job.state,
             hold: hold_of(job, now, is_gone),
             same_input: job.fingerprint == self.fingerprint,
-            same_source: job.payload.source == self.payload.source && self.payload.source != "-",
+            same_source: job.payload.source == self.payload.source && names_one_input(&self.payload.source),
             same_rules: job.rules_version == RULES_VERSION,
             replayable: false,
             pruned: job.keys_pruned_at.is_some(),
