@@ -23,6 +23,9 @@ pub const CONNECTION: Backoff = Backoff { first: Duration::from_millis(200), mos
 /// Between the attempts of a queued job.
 pub const JOB: Backoff = Backoff { first: Duration::from_secs(5), most: Duration::from_secs(15 * 60) };
 
+/// Between the calls of one notification.
+pub const NOTIFICATION: Backoff = Backoff { first: Duration::from_secs(2), most: Duration::from_secs(15 * 60) };
+
 impl Backoff {
     /// The delay after `failures` failures (1 = the first), with `chance` in `0.0..1.0` as the jitter.
     pub fn delay(&self, failures: u32, chance: f64) -> Duration {

@@ -21,10 +21,11 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] [`notification`] [`destination`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
 //! | times | [`window`] | who claims a window |
-//! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] | one another |
+//! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] [`notify`] | one another |
+//! | delivery | [`delivery`] | when jobs end, command lines, SQL |
 //! | product | [`import`] | command lines, progress bars, SQL |
 //! | workers | [`queue`] | command lines, SQL |
 //! | face | [`cli`] | SQL |
@@ -119,6 +120,9 @@
 //! * A workbook's sheet is kept as CSV text under the state folder, so that positions, resume and rejects work as
 //!   for any file; standard input is kept there for the same reason.
 //! * A database that goes away is waited for two leases; the next pass begins only after a heartbeat was answered.
+//! * A notification of a job's end has the key job key + generation + number of the end + state. The number is
+//!   counted in `jobs.ends`, because a queued job can be cancelled twice under one fence. It is written by
+//!   `announce!` in the transaction of the end; [`delivery`] claims it, calls through [`notify`] and marks it.
 //! * There is no foreign key from `recipients` to `lists`: it costs a lookup per row, and a distributed table
 //!   cannot have it. Lists are never deleted.
 
@@ -129,6 +133,8 @@ pub mod cli;
 pub mod clock;
 mod crash;
 pub mod decode;
+pub mod delivery;
+pub mod destination;
 pub mod fault;
 pub mod header;
 pub mod holder;
@@ -140,6 +146,8 @@ pub mod location;
 pub mod mapping;
 pub mod nearest;
 pub mod normalise;
+pub mod notification;
+pub mod notify;
 pub mod owner;
 pub mod phone;
 pub mod position;

@@ -131,6 +131,8 @@ async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &m
         entry: Entry::Auto,
         preview: SHOWN_ROWS,
         state_dir: folder.path().to_path_buf(),
+        // What did not happen is told to nobody.
+        notify: None,
         ..given
     };
     let stop = Stop::new();

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cli::notify::NotifyConfig;
 use crate::cli::values;
 use crate::fault::{Code, Fault};
 use crate::job::LANES_MAX;
@@ -130,10 +131,12 @@ pub(crate) struct Config {
     pub(crate) color: Option<Valued<Color>>,
     /// `progress`.
     pub(crate) progress: Option<Valued<bool>>,
+    /// `[notify]`.
+    pub(crate) notify: NotifyConfig,
 }
 
 /// The keys of the file.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "database_url",
     "database_url_file",
     "region",
@@ -144,6 +147,7 @@ const KEYS: [&str; 10] = [
     "log_format",
     "color",
     "progress",
+    "notify",
 ];
 
 impl Config {
@@ -190,6 +194,7 @@ impl Config {
                 "log_format" => config.log_format = Some(entry.word()?),
                 "color" => config.color = Some(entry.word()?),
                 "progress" => config.progress = Some(entry.switch()?),
+                "notify" => config.notify = NotifyConfig::parse(&entry)?,
                 _ => return Err(entry.unknown()),
             }
         }
@@ -209,10 +214,10 @@ impl Config {
 }
 
 /// One key of the file with its value.
-struct Entry<'a> {
-    path: &'a Path,
-    key: &'a str,
-    value: &'a toml::Value,
+pub(crate) struct Entry<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) key: &'a str,
+    pub(crate) value: &'a toml::Value,
 }
 
 impl Entry<'_> {
@@ -220,11 +225,11 @@ impl Entry<'_> {
         Valued::new(value, Origin::File(self.path.to_owned()))
     }
 
-    fn wrong(&self, what: &str) -> Fault {
+    pub(crate) fn wrong(&self, what: &str) -> Fault {
         Fault::new(Code::Config, format!("{} in '{}': {what}", self.key, self.path.display()))
     }
 
-    fn text<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<Valued<T>, Fault> {
+    pub(crate) fn text<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<Valued<T>, Fault> {
         let text = self.value.as_str().ok_or_else(|| self.wrong("a text in quotes is expected"))?;
         read(text).map(|value| self.valued(value)).map_err(|why| self.wrong(&why))
     }

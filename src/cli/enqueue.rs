@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::cli::answer::Context;
 use crate::cli::progress::Progress;
 use crate::cli::text::local;
-use crate::cli::{import, signals, values};
+use crate::cli::{import, notify, signals, values};
 use crate::clock::Timestamp;
 use crate::fault::{Code, Exit, Fault};
 use crate::import::{Standing, check, enqueue};
@@ -86,6 +86,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         run_at: args.run_at,
         max_attempts: args.max_attempts,
     };
+    if let Some(warning) = notify::plain_warning(request.notify.as_ref()) {
+        context.note(&format!("warning: {}", warning.message));
+    }
     let store = context.open(Access::Create).await?;
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;

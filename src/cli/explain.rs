@@ -9,6 +9,7 @@ use crate::cli::answer::Context;
 use crate::cli::text::{Align, table};
 use crate::fault::{Code, Exit, Fault};
 use crate::nearest::{nearest, quoted};
+use crate::notification::WARNINGS;
 use crate::reject::Reason;
 
 #[derive(Debug, clap::Args)]
@@ -60,7 +61,9 @@ fn all() -> Vec<Explained> {
         remedy: code.remedy(),
         exit: Some(code.exit().code()),
     });
-    reasons.chain(errors).collect()
+    let warnings =
+        WARNINGS.iter().map(|(code, means, remedy)| Explained { code, kind: "warning", means, remedy, exit: None });
+    reasons.chain(errors).chain(warnings).collect()
 }
 
 fn explained(wanted: &str) -> Result<Vec<Explained>, Fault> {
@@ -80,9 +83,10 @@ fn explained(wanted: &str) -> Result<Vec<Explained>, Fault> {
 
 fn paragraphs(found: &[Explained]) -> String {
     let one = |one: &Explained| {
-        let kind = match one.exit {
-            Some(exit) => format!("error, exit status {exit}"),
-            None => "reason for a refused row".to_owned(),
+        let kind = match (one.kind, one.exit) {
+            (_, Some(exit)) => format!("error, exit status {exit}"),
+            ("warning", None) => "warning".to_owned(),
+            (_, None) => "reason for a refused row".to_owned(),
         };
         format!("{} ({kind})\n  {}.\n  What to do: {}.\n", one.code, one.means, one.remedy)
     };
@@ -95,7 +99,7 @@ fn overview(found: &[Explained]) -> String {
         of_kind.map(|one| vec![one.code.to_owned(), one.means.to_owned()]).collect()
     };
     let part = |title: &str, kind: &str| table(&[(title, Align::Left), ("MEANS", Align::Left)], &rows(kind));
-    format!("{}\n{}", part("REASON", "reason"), part("ERROR", "error"))
+    format!("{}\n{}\n{}", part("REASON", "reason"), part("ERROR", "error"), part("WARNING", "warning"))
 }
 
 #[cfg(test)]
@@ -108,6 +112,7 @@ mod tests {
         assert_eq!(explained("unknown_list").unwrap()[0].exit, Some(2));
         let both: Vec<_> = explained("bad_encoding").unwrap().iter().map(|one| one.kind).collect();
         assert_eq!(both, ["reason", "error"]);
+        assert!(paragraphs(&explained("notification_unknown").unwrap()).contains("(warning)"));
         assert!(paragraphs(&explained("bad_encoding").unwrap()).contains("What to do"));
     }
 

@@ -14,7 +14,8 @@ use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
-use crate::cli::{rejects, signals, summary};
+use crate::cli::{notify, rejects, signals, summary};
+use crate::delivery::deliver_own;
 use crate::fault::{Code, Exit, Fault};
 use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
@@ -26,6 +27,9 @@ use crate::store::{Access, Store};
 
 /// How long a holder may be silent when nobody says otherwise.
 const LEASE: Duration = Duration::from_secs(30);
+
+/// How long an import goes on trying to tell of its end before it leaves that to the workers.
+const NOTIFY_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -128,6 +132,9 @@ pub(crate) struct Args {
     /// An import waits twice as long for a database that went away, then it stops, resumable.
     #[arg(long, value_name = "DURATION", value_parser = values::lease, help_heading = RUN)]
     lease: Option<Duration>,
+    /// Tell this address how the job ended, with one POST under one key; none tells nobody
+    #[arg(long, value_name = "URL", help_heading = RUN)]
+    notify: Option<String>,
 }
 
 const FORMAT: &str = "How the file is written";
@@ -192,6 +199,7 @@ impl Args {
             wait: self.wait.unwrap_or(Wait::No),
             lease: self.lease.or(config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE),
             state_dir: context.state_dir(),
+            notify: notify::destination(self.notify.as_deref(), config)?,
         })
     }
 
@@ -310,6 +318,7 @@ async fn attempt(
             Fault::new(Code::UnwritableFile, message)
         })?;
     }
+    let caller = notify::caller(context)?;
     let store = context.open(Access::Create).await?;
     if let Some(job) = args.continue_job {
         request.entry = Entry::Continue(find_id(&store, job).await?);
@@ -324,6 +333,13 @@ async fn attempt(
             Ok(true) => *rejects_file = Some(path.clone()),
             Ok(false) => {}
             Err(fault) => blame(report, fault),
+        }
+    }
+    report.warnings.extend(notify::plain_warning(request.notify.as_ref()));
+    if let Some(job) = report.job.filter(|_| report.state.is_some_and(|state| !state.is_unfinished())) {
+        match deliver_own(&store, &caller, job, NOTIFY_PATIENCE, &stop).await {
+            Ok(warning) => report.warnings.extend(warning),
+            Err(error) => tracing::warn!(%error, "the notification is left to the workers"),
         }
     }
     store.close().await;

@@ -5,7 +5,7 @@
 
 mod body;
 
-use body::{AttemptBody, JobBody, Jobs, Shown, WhyBody};
+use body::{AttemptBody, JobBody, Jobs, NotificationBody, Shown, WhyBody};
 
 pub(crate) use body::ReasonBody;
 
@@ -20,7 +20,7 @@ use crate::job::{JobId, State};
 use crate::nearest::nearest;
 use crate::queue::{self as outlook, Reason};
 use crate::run::Counts;
-use crate::store::{Access, AttemptRow, JobRow, Store};
+use crate::store::{Access, AttemptRow, JobRow, NotificationRow, Store};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -185,6 +185,7 @@ async fn show(context: &Context, store: &Store, job: JobRef) -> Result<Exit, Fau
     };
     let attempts = store.attempts(row.id).await?;
     let reasons = store.reason_counts(row.id).await?;
+    let notifications = store.notifications(row.id).await?;
     let why = outlook::reasons(&row, &store.outlook(&row).await?);
     let body = Shown {
         job: JobBody::of(&row),
@@ -193,8 +194,12 @@ async fn show(context: &Context, store: &Store, job: JobRef) -> Result<Exit, Fau
         settings: row.payload.settings.named().into_iter().collect(),
         attempts: attempts.iter().map(AttemptBody::of).collect(),
         reasons: reasons.iter().map(ReasonBody::of).collect(),
+        notify: row.payload.notify.as_ref().map(|to| to.url.to_string()),
+        notifications: notifications.iter().map(NotificationBody::of).collect(),
     };
-    context.answer(Exit::Done, &body, &shown_text(&row, &why, counts, &attempts, &reasons))
+    let mut text = shown_text(&row, &why, counts, &attempts, &reasons);
+    text.push_str(&notifications_table(&notifications));
+    context.answer(Exit::Done, &body, &text)
 }
 
 fn shown_text(
@@ -233,6 +238,7 @@ fn shown_text(
         ("created", Some(row.created_at.to_string())),
         ("started", when(row.started_at)),
         ("finished", when(row.finished_at)),
+        ("notify", row.payload.notify.as_ref().map(|to| format!("{} ({})", to.url, to.receiver.as_str()))),
         ("held until", when(row.lease_until)),
         ("cancel asked", when(row.cancel_requested_at)),
         ("rows", Some(thousands(counts.rows))),
@@ -274,4 +280,33 @@ fn shown_text(
         out.push_str(&table(&heading, &rows));
     }
     out
+}
+
+/// What was told of the job's ends; nothing where nobody is to be told.
+fn notifications_table(rows: &[NotificationRow]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heading = [
+        ("NOTIFICATION", Align::Left),
+        ("STATE", Align::Left),
+        ("ATTEMPTS", Align::Right),
+        ("HOLDS", Align::Right),
+        ("LAST", Align::Left),
+    ];
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let status = row.last_status.map(|status| status.to_string());
+            let last = row.last_error.clone().or(status).unwrap_or_else(|| "-".to_owned());
+            vec![
+                row.key.clone(),
+                row.stage.as_str().to_owned(),
+                row.tried.attempts.to_string(),
+                row.tried.holds.to_string(),
+                last,
+            ]
+        })
+        .collect();
+    format!("\n{}", table(&heading, &cells))
 }

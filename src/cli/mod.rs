@@ -17,6 +17,7 @@ mod import;
 mod jobs;
 mod lists;
 mod migrate;
+mod notify;
 mod output;
 mod paging;
 mod pass;

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::cli::answer::{Context, Display, Paint};
 use crate::cli::config::Valued;
+use crate::cli::notify;
 use crate::cli::text::{Align, duration_word, table};
 use crate::fault::{Exit, Fault};
 
@@ -19,7 +20,8 @@ Examples:
   enlist config --config ./enlist.toml --json
 
 An option wins over a variable, a variable over the configuration file. Keys of the file: database_url,
-database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress.")]
+database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress,
+and the table [notify]: url, receiver, lookup_url, secret_file, give_up, timeout.")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -55,7 +57,7 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
         origin.push_str(" (only if it holds enlist's tables)");
     }
     let given = &context.given;
-    Ok(vec![
+    let mut rows = vec![
         ["database".to_owned(), choice.target.to_string(), origin],
         row("region", config.region.as_ref(), "none", Clone::clone),
         row("batch_size", config.batch_size.as_ref(), "by engine", ToString::to_string),
@@ -67,7 +69,9 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
             format!("{color:?}").to_lowercase()
         }),
         row("progress", given.progress.as_ref(), &on(context.display == Display::Progress), |progress| on(*progress)),
-    ])
+    ];
+    rows.extend(notify::rows(&context.variables, &config.notify));
+    Ok(rows)
 }
 
 fn row<T>(key: &str, valued: Option<&Valued<T>>, default: &str, text: impl Fn(&T) -> String) -> [String; 3] {

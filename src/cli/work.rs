@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::answer::{Context, Style, complain, object, print_line};
 use crate::cli::text::counted;
-use crate::cli::{signals, values};
+use crate::cli::{notify, signals, values};
 use crate::fault::{Exit, Fault};
 use crate::job::QueueName;
 use crate::queue::{Until, WorkReport, WorkRequest, work};
@@ -61,6 +61,7 @@ struct Body {
 
 /// Runs the command; everything is said when it returns.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
+    let caller = notify::caller(context)?;
     let store = context.open(Access::Existing).await?;
     let state_dir = context.state_dir();
     let lease = args.lease.or(context.config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE);
@@ -72,6 +73,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         grace: args.grace,
         state_dir,
         times: context.config.pass_times(),
+        caller,
     };
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;

@@ -145,5 +145,6 @@ fn request_of(job: &JobRow, lease: Duration, state_dir: PathBuf) -> Request {
         wait: Wait::No,
         lease,
         state_dir,
+        notify: None,
     }
 }

@@ -285,6 +285,7 @@ pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: G
             bytes: opened.survey.raw_bytes,
             settings,
             limits: Limits::default(),
+            notify: request.notify.clone(),
         },
         grid,
         entry: request.entry,

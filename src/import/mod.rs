@@ -39,7 +39,7 @@ use crate::location::Location;
 use crate::phone::PhoneRules;
 use crate::source::{Spool, SpoolFolder, check_address, check_encoding};
 use crate::stop::Stop;
-use crate::store::{Created, JobRow, Store};
+use crate::store::{Created, JobRow, Store, StoreError};
 
 pub use claimed::{run_claimed, span};
 pub use enqueue::{Enqueued, Standing, enqueue};
@@ -146,6 +146,9 @@ async fn run(
         }
     };
     report.job = Some(job.id);
+    if let Some(to) = request.notify.as_ref().filter(|to| job.payload.notify.as_ref() != Some(to)) {
+        store.redirect_notifications(&lease, &job.payload, to).await.map_err(StoreError::into_fault_midway)?;
+    }
     report.settings = Some(job.payload.settings.clone());
     report.warnings.extend(entrance::grid_warnings(request, job.grid));
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::batch::Outcome;
+use crate::destination::Destination;
 use crate::fault::{Exit, Fault};
 use crate::job::{JobId, State};
 use crate::location::Location;
@@ -80,6 +81,8 @@ pub struct Request {
     pub lease: Duration,
     /// The folder for spool files.
     pub state_dir: PathBuf,
+    /// `--notify`: whom to tell how the job ended; nothing leaves a job's own as it is.
+    pub notify: Option<Destination>,
 }
 
 /// A row as it was read and as it was judged.

@@ -4,6 +4,7 @@
 //! or SQL; how one job runs is `import`. Invariant: a worker holds a job only under a lease, so one that dies,
 //! hangs or is replaced costs the job nothing but time.
 
+mod notifier;
 mod outlook;
 mod passes;
 mod run;
@@ -21,6 +22,8 @@ use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::holder;
 use crate::job::{JobId, QueueName};
+use crate::notify::Caller;
+use crate::queue::notifier::Goal;
 use crate::queue::run::{Ended, run_one};
 use crate::queue::waiting::{Hinted, stopped};
 use crate::stop::Stop;
@@ -46,6 +49,8 @@ pub struct WorkRequest {
     pub state_dir: PathBuf,
     /// When the scheduled passes run.
     pub times: PassTimes,
+    /// How receivers are told of the ends of jobs.
+    pub caller: Caller,
 }
 
 /// When a worker ends.
@@ -108,6 +113,7 @@ pub async fn work(store: &Store, request: &WorkRequest, stop: &Stop) -> Result<W
     );
     let mut hinted = Hinted::start(store);
     let passes = scheduler::start(store, request, &owner);
+    let notifier = notifier::start(store, &request.caller);
     let service = service::start();
     let mut worker =
         Worker { store, request, stop, hands: JoinSet::new(), stops: Vec::new(), report: WorkReport::default() };
@@ -115,6 +121,8 @@ pub async fn work(store: &Store, request: &WorkRequest, stop: &Stop) -> Result<W
     service.stopping();
     worker.hand_back().await;
     passes.abort();
+    let drained = request.until == Until::Drained && outcome.is_ok() && stop.cause().is_none();
+    notifier.end(if drained { Goal::Rest } else { Goal::Hands }, &request.caller).await;
     if tokio::time::timeout(FAREWELL, store.worker_left(&owner)).await.is_err() {
         tracing::info!("the database was not told that this worker left");
     }

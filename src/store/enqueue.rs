@@ -14,6 +14,7 @@ use crate::settings::RULES_VERSION;
 use crate::store::admit::{Admission, Ask, create_lanes, supersede, weigh};
 use crate::store::hints::ring;
 use crate::store::job_row::{BY_ID, JobRow, Row};
+use crate::store::notice::retell;
 use crate::store::{Store, StoreError, now, on};
 
 /// How a job is to be run by the workers.
@@ -88,7 +89,11 @@ impl Store {
                     let row: Row = sqlx::query_as(BY_ID).bind(id.0).fetch_one(&mut *tx).await?;
                     Admission::Queued(Box::new(JobRow::try_from(row)?))
                 }
-                Decision::Resume(id) if find(id)?.state == State::Queued => Admission::Waiting(find(id)?),
+                Decision::Resume(id) if find(id)?.state == State::Queued => {
+                    let row = find(id)?;
+                    retell!(&row, ask, &mut *tx);
+                    Admission::Waiting(row)
+                }
                 Decision::Resume(id) => {
                     let handed = sqlx::query(HAND_OVER)
                         .bind(id.0)
@@ -100,6 +105,7 @@ impl Store {
                     if handed.execute(&mut *tx).await?.rows_affected() != 1 {
                         return Err(StoreError::State { job: id, state: find(id)?.state, verb: "queued" });
                     }
+                    retell!(&*find(id)?, ask, &mut *tx);
                     let row: Row = sqlx::query_as(BY_ID).bind(id.0).fetch_one(&mut *tx).await?;
                     Admission::Queued(Box::new(JobRow::try_from(row)?))
                 }

@@ -8,6 +8,7 @@ use sqlx::FromRow;
 use sqlx::types::Json;
 
 use crate::clock::Timestamp;
+use crate::destination::Destination;
 use crate::job::{Fence, Fingerprint, Grid, JobId, JobKey, ListId, State};
 use crate::limits::Limits;
 use crate::run::Counts;
@@ -26,6 +27,9 @@ pub struct Payload {
     /// What else a worker has to know.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
+    /// Whom to tell how it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Destination>,
 }
 
 /// Why a job stopped or failed.

@@ -30,10 +30,10 @@ macro_rules! step {
     };
 }
 
-const MIGRATIONS: &[Migration] = &[step!(1, "0001_import"), step!(3, "0003_queue")];
+const MIGRATIONS: &[Migration] = &[step!(1, "0001_import"), step!(3, "0003_queue"), step!(4, "0004_notifications")];
 
 /// The version that this program needs.
-pub(crate) const SCHEMA_VERSION: i64 = 3;
+pub(crate) const SCHEMA_VERSION: i64 = 4;
 
 /// What a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

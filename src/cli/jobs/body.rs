@@ -9,7 +9,7 @@ use crate::clock::Timestamp;
 use crate::import::report::ReasonCount;
 use crate::job::{JobId, State};
 use crate::run::Counts;
-use crate::store::{AttemptRow, JobRow};
+use crate::store::{AttemptRow, JobRow, NotificationRow};
 
 #[derive(Serialize)]
 pub(crate) struct Jobs<'a> {
@@ -25,6 +25,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) settings: std::collections::BTreeMap<&'static str, String>,
     pub(crate) attempts: Vec<AttemptBody<'a>>,
     pub(crate) reasons: Vec<ReasonBody>,
+    pub(crate) notify: Option<String>,
+    pub(crate) notifications: Vec<NotificationBody<'a>>,
 }
 
 #[derive(Serialize)]
@@ -124,6 +126,42 @@ impl<'a> AttemptBody<'a> {
             ended_at: row.ended_at.map(|time| time.to_string()),
             outcome: row.outcome.as_deref(),
             error: row.error.as_deref(),
+        }
+    }
+}
+
+/// One end of the job that somebody is told of.
+#[derive(Serialize)]
+pub(crate) struct NotificationBody<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) endpoint: String,
+    pub(crate) receiver: &'static str,
+    pub(crate) state: &'static str,
+    pub(crate) attempts: u32,
+    pub(crate) holds: u32,
+    pub(crate) last_status: Option<i64>,
+    pub(crate) last_error: Option<&'a str>,
+    pub(crate) not_before: String,
+    pub(crate) give_up_at: String,
+    pub(crate) created_at: String,
+    pub(crate) sent_at: Option<String>,
+}
+
+impl<'a> NotificationBody<'a> {
+    pub(crate) fn of(row: &'a NotificationRow) -> Self {
+        Self {
+            key: &row.key,
+            endpoint: row.endpoint.to_string(),
+            receiver: row.receiver.as_str(),
+            state: row.stage.as_str(),
+            attempts: row.tried.attempts,
+            holds: row.tried.holds,
+            last_status: row.last_status,
+            last_error: row.last_error.as_deref(),
+            not_before: row.not_before.to_string(),
+            give_up_at: row.give_up_at.to_string(),
+            created_at: row.created_at.to_string(),
+            sent_at: row.sent_at.map(|time| time.to_string()),
         }
     }
 }
