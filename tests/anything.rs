@@ -52,6 +52,7 @@ async fn imported(store: &Store, path: &std::path::Path, entry: Entry) -> Report
         wait: Wait::No,
         lease: Duration::from_secs(30),
         state_dir: path.with_file_name("state"),
+        notify: None,
     };
     import(store, &request, &Stop::new(), &|_| {}).await
 }

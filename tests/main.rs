@@ -23,6 +23,8 @@ mod harness;
 mod lanes;
 mod memory;
 #[cfg(feature = "failpoints")]
+mod notifications;
+#[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
 #[cfg(feature = "failpoints")]

@@ -10,5 +10,6 @@ pub(crate) mod oracle;
 pub(crate) mod output;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
+pub(crate) mod receiver;
 pub(crate) mod rejects;
 pub(crate) mod wait;
