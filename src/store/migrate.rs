@@ -205,7 +205,11 @@ async fn set_search_path(db: &PgPool, role: &str) -> Result<(), StoreError> {
     let (_, database): (String, String) = sqlx::query_as(QUOTED).bind("").fetch_one(db).await?;
     // `role` is CURRENT_USER or was quoted by the server itself.
     let sql = format!("ALTER ROLE {role} IN DATABASE {database} SET search_path = enlist");
-    sqlx::raw_sql(AssertSqlSafe(sql)).execute(db).await?;
+    // Two that set it at once would get in each other's way: the setting is a row of a catalogue.
+    let mut tx = db.begin_with(postgres::BEGIN).await?;
+    sqlx::raw_sql(POSTGRES_LOCK).execute(&mut *tx).await?;
+    sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *tx).await?;
+    tx.commit().await?;
     Ok(())
 }
 
