@@ -107,7 +107,9 @@ fn an_older_sqlite_schema_is_upgraded_on_first_use() {
     let db = Db::fresh(Engine::Sqlite);
     let home = filled(&db);
     // What cannot be added twice is taken away: the rest is as an older program left it.
-    db.execute("DELETE FROM schema_migrations; ALTER TABLE jobs DROP COLUMN beat_at");
+    db.execute(
+        "DELETE FROM schema_migrations; ALTER TABLE jobs DROP COLUMN beat_at; ALTER TABLE jobs DROP COLUMN ends",
+    );
     home.enlist(&db).arg("lists").run().expect(0);
     assert!(db.number("SELECT count(*) FROM schema_migrations").is_some_and(|rows| rows > 0));
     assert_eq!(import(&home, &db).expect(0).json()["replayed"], true);

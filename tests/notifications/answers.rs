@@ -12,8 +12,8 @@ use crate::queue::end;
 
 /// Enqueues the list and lets a worker run until every notification stands in `state`.
 fn run_until(home: &Home, db: &Db, state: &str) {
-    let before = rows(db, "state").len();
     enqueue(home, db, "a.csv");
+    let before = rows(db, "state").len();
     let running = worker(home, db);
     wait_until("the end is written down", PATIENCE, || rows(db, "state").len() > before);
     wait_for_all(db, state);
