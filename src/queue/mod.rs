@@ -119,10 +119,10 @@ pub async fn work(store: &Store, request: &WorkRequest, stop: &Stop) -> Result<W
         Worker { store, request, stop, hands: JoinSet::new(), stops: Vec::new(), report: WorkReport::default() };
     let outcome = worker.run(&mut hinted, &service).await;
     service.stopping();
-    worker.hand_back().await;
-    passes.abort();
     let drained = request.until == Until::Drained && outcome.is_ok() && stop.cause().is_none();
-    notifier.end(if drained { Goal::Rest } else { Goal::Hands }, &request.caller).await;
+    let goal = if drained { Goal::Rest } else { Goal::Hands };
+    tokio::join!(worker.hand_back(), notifier.end(goal, request.grace));
+    passes.abort();
     if tokio::time::timeout(FAREWELL, store.worker_left(&owner)).await.is_err() {
         tracing::info!("the database was not told that this worker left");
     }

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Notifications in hand at once: one receiver that hangs must not keep the others from theirs.
 const HANDS: usize = 4;
 
-/// How long a worker that ends goes on sending what is due.
+/// How long a worker that drains goes on sending what is due.
 const FLUSH: Duration = Duration::from_secs(10);
 
 /// What is left to do.
@@ -49,14 +49,16 @@ pub(crate) fn start(store: &Store, caller: &Caller) -> Notifier {
 }
 
 impl Notifier {
-    /// Ends with what `goal` asks for, but within the time that it may take.
-    pub(crate) async fn end(self, goal: Goal, caller: &Caller) {
-        let patience = if goal == Goal::Rest { FLUSH } else { Duration::ZERO } + caller.patience() * 2;
+    /// Ends with what `goal` asks for: what is due is begun for `FLUSH` at most, and what is in hand has `grace`.
+    pub(crate) async fn end(mut self, goal: Goal, grace: Duration) {
         self.goal.send_replace(goal);
-        let task = self.task.abort_handle();
-        if tokio::time::timeout(patience, self.task).await.is_err() {
-            task.abort();
-            tracing::warn!("notifications in hand are left to their leases");
+        if goal == Goal::Rest && tokio::time::timeout(FLUSH, &mut self.task).await.is_ok() {
+            return;
+        }
+        self.goal.send_replace(Goal::Hands);
+        if tokio::time::timeout(grace, &mut self.task).await.is_err() {
+            self.task.abort();
+            tracing::warn!("the grace is over; notifications in hand are left to their leases");
         }
     }
 }
