@@ -7,6 +7,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a benchmark is a program for people"
 )]
 
@@ -19,8 +20,9 @@ use std::time::{Duration, Instant};
 
 use enlist::holder;
 use enlist::import::enqueue;
-use enlist::import::report::{Entry, Expected, Input, NewList, Request, Wait};
+use enlist::import::report::{Entry, Expected, NewList, Request, Wait};
 use enlist::job::QueueName;
+use enlist::location::Location;
 use enlist::settings::Wanted;
 use enlist::stop::Stop;
 use enlist::store::{Access, Options, QueueTerms, Store, Target};
@@ -76,7 +78,7 @@ async fn fill(home: &Home, db: &Db, jobs: usize) {
         let rows: String = (0..10).map(|row| format!("+90532{:07},name {n}\n", (n * 10 + row) % 10_000_000)).collect();
         let path = home.write(&format!("{n}.csv"), format!("phone,name\n{rows}"));
         let request = Request {
-            input: Input::Path(path),
+            input: Location::Path(path),
             list: format!("list-{}", n % LISTS),
             new_list: NewList::Create,
             wanted: Wanted::default(),
@@ -90,6 +92,7 @@ async fn fill(home: &Home, db: &Db, jobs: usize) {
             wait: Wait::No,
             lease: Duration::from_secs(30),
             state_dir: home.path().join("state"),
+            notify: None,
         };
         let terms = QueueTerms { queue: QueueName::default(), priority: 0, run_at: None, max_attempts: 5 };
         enqueue(&store, &request, &terms, &Stop::new(), &|_| {}).await.expect("it is queued");
