@@ -22,9 +22,11 @@ mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+mod newcomer;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+mod pages;
 #[cfg(feature = "failpoints")]
 mod queue;
 mod readers;

@@ -20,6 +20,7 @@ mod migrate;
 mod output;
 mod paging;
 mod pass;
+mod phone_file;
 mod progress;
 mod rejects;
 mod settings;
