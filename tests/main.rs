@@ -36,4 +36,5 @@ mod remote;
 mod samples;
 mod store;
 mod tidy;
+mod twin;
 mod zombie;
