@@ -1,5 +1,6 @@
 # make test: everything, on both engines. make lint: format, clippy, documentation, all with warnings denied.
-.PHONY: test lint postgresql faketime moto bench-queue
+# make fuzz: each fuzz target for SECONDS; 'cargo install cargo-fuzz' first.
+.PHONY: test lint fuzz postgresql faketime moto bench-queue
 SHELL := /bin/bash
 
 # The tests start a throwaway PostgreSQL of their own, from these binaries, or use TEST_DATABASE_URL for all but
@@ -14,6 +15,11 @@ lint:
 	cargo fmt --check
 	cargo clippy --locked --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS=-Dwarnings cargo doc --locked --no-deps --all-features
+
+# SECONDS is bash's own variable as well, so it is handed on by make and not by the environment.
+fuzz: SECONDS ?= 900
+fuzz:
+	fuzz/run.sh $(SECONDS)
 
 # Installs the PostgreSQL server where apt-get exists and none is found. Debian would also create and start a
 # cluster of its own; nobody needs it, so that is turned off before.

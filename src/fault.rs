@@ -96,47 +96,47 @@ macro_rules! codes {
 
 codes! {
     EmptyFile "empty_file" Failed
-        "the file holds nothing at all"
-        "check the export that made it";
+        "the file, or the sheet, holds no text at all"
+        "look at the program that made it: its export may have failed; of a workbook, name another sheet with --sheet";
     NoHeader "no_header" Failed
-        "the file has no header row"
-        "add one, or pass --no-header with --map phone=#1";
+        "the first row does not name the columns: it is blank, broken, or a row like the others"
+        "add a header, or pass --no-header and say by place which column holds the phones: --map phone=#1";
     NoPhoneColumn "no_phone_column" Failed
-        "no column of the header is known to hold phones"
-        "name it with --map phone=HEADER, or pass --skip-lines when a title stands above the header";
+        "no header is one that is known for a column of phones"
+        "name the column with --map phone=HEADER, or pass --skip-lines N when a title of N lines stands above the header";
     DuplicatePhoneColumn "duplicate_phone_column" Failed
         "more than one column could hold the phones, or one field is mapped twice"
-        "say which one with --map phone=#N";
+        "say which column is meant, by its place: --map phone=#N";
     UnknownColumn "unknown_column" Failed
         "an option names a column that the header does not have"
-        "check the spelling against the headers listed in the message";
+        "compare its spelling with the headers that the message lists, or name it by its place: #N";
     TruncatedGzip "truncated_gzip" Failed
-        "the compressed file ends early, so its last rows are missing"
-        "copy the file again and run the same command";
+        "the gzip file ends early, so its last rows are missing"
+        "copy or download the file again, and run the same command";
     TruncatedArchive "truncated_archive" Failed
         "the zstd, bzip2, xz or zip file ends early, so its last rows are missing"
-        "copy the file again and run the same command";
+        "copy or download the file again, and run the same command";
     IsZip "is_zip" Failed
         "the file is a zip archive that does not hold exactly one list that can be read"
-        "unpack it and import the list inside";
+        "unpack it, and import each list that you want by itself";
     IsXlsx "is_xlsx" Failed
-        "the file is an Excel or OpenDocument workbook that cannot be read"
-        "save it as CSV UTF-8 and import that";
+        "the file is an Excel or OpenDocument workbook that cannot be read: damaged, protected or too large"
+        "open it in a spreadsheet, save the sheet as CSV UTF-8, and import that";
     IsXls "is_xls" Failed
-        "the file is an old Excel workbook that cannot be read"
-        "save it as CSV UTF-8 and import that";
+        "the file is an Excel workbook of the old kind (.xls) that cannot be read: damaged or protected"
+        "open it in a spreadsheet, save the sheet as CSV UTF-8, and import that";
     UnknownSheet "unknown_sheet" Usage
-        "the workbook has no sheet of that name"
-        "pass one of the names in the message with --sheet";
+        "--sheet names no sheet of the file"
+        "pass one of the names that the message lists, or leave --sheet out to read the first";
     IsDirectory "is_directory" Failed
-        "the path is a folder"
-        "name a file in it";
+        "the path leads to a folder"
+        "name one file in it; each file is an import of its own";
     NotFound "not_found" Failed
         "there is no file at that path"
-        "check the path; it is taken from the current folder";
+        "compare the path with 'ls'; a path without a leading / is taken from the current folder";
     UnreadableFile "unreadable_file" Failed
-        "the file is there but cannot be read"
-        "check its permissions and the disk";
+        "the file is there but cannot be read, or is of a kind that is no list"
+        "the message says why; for a permission, read it as a user who may, or copy it";
     RemoteNotBuilt "remote_not_built" Usage
         "this program was built without the feature that reads from addresses"
         "build it with 'cargo build --release --features remote', or pipe the file: 'curl … | enlist import -'";
@@ -154,16 +154,16 @@ codes! {
         "run the same command again when it answers, with a new address where a signed one has expired; it resumes";
     LineTooLong "line_too_long" Failed
         "the first line does not end within 1 MiB, so this is hardly a list"
-        "check that it is a CSV file, and its line ends";
+        "look at the file's start in an editor: it may be another kind of file, or hold no line ends";
     BadEncoding "bad_encoding" Failed
         "the header holds bytes that are no characters in the file's character set"
-        "name the character set with --encoding (for example windows-1254)";
+        "save the file as UTF-8, or name its character set with --encoding (for example windows-1254)";
     FileChanged "file_changed" SourceChanged
         "the file is not the one that this import began with"
         "restore the file and run again, or import the new one as it is: that begins a new import";
     UnexpectedInput "unexpected_input" SourceChanged
         "the file is not the one that --expect-rows or --expect-sha256 describes; nothing was written"
-        "the upload may not be whole: copy it again, or correct the option";
+        "copy the file again, for the upload may not be whole; if it is, correct the option";
     SettingsChanged "settings_changed" Usage
         "an unfinished import of this file into this list was begun with other settings"
         "finish it with --continue ID as it began, or begin anew with --again";
@@ -190,7 +190,7 @@ codes! {
         "'enlist jobs show ID' tells its state";
     Held "held" NotNow
         "another process is running this import"
-        "wait for it, or pass --wait";
+        "run the same command when it is done, or pass --wait and let it wait for that";
     Paused "paused" NotNow
         "the job is paused"
         "'enlist jobs resume ID' lets it go on";
@@ -253,7 +253,7 @@ codes! {
         "choose another path for --rejects";
     UnwritableFile "unwritable_file" Usage
         "an output file cannot be written"
-        "check the folder and its permissions";
+        "name a file in a folder that exists and that this user may write into";
     Usage "usage" Usage
         "the command line is not understood"
         "see 'enlist --help' and 'enlist COMMAND --help'";
@@ -291,13 +291,16 @@ pub struct Fault {
 impl Fault {
     /// A fault with the code's usual advice.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: Cow::Borrowed(code.remedy()) }
+        Self { code, message: printable(message.into()), hint: Cow::Borrowed(code.remedy()) }
     }
 
     /// The same with better advice.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
-        self.hint = hint.into();
+        self.hint = match hint.into() {
+            Cow::Borrowed(text) => Cow::Borrowed(text),
+            Cow::Owned(text) => Cow::Owned(printable(text)),
+        };
         self
     }
 
@@ -324,8 +327,25 @@ pub struct Warning {
 impl Warning {
     /// A warning.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: printable(message.into()) }
     }
+}
+
+/// A message without control characters, which a name or a cell that it quotes may hold and a terminal obeys:
+/// white space becomes a blank, anything else `<U+001B>`.
+fn printable(message: String) -> String {
+    if !message.contains(char::is_control) {
+        return message;
+    }
+    let mut out = String::with_capacity(message.len() + 16);
+    for c in message.chars() {
+        match c {
+            '\n' | '\r' | '\t' => out.push(' '),
+            c if c.is_control() => out.push_str(&format!("<U+{:04X}>", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 impl std::fmt::Display for Fault {
@@ -339,6 +359,13 @@ impl std::error::Error for Fault {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_holds_nothing_that_a_terminal_obeys() {
+        let fault = Fault::new(Code::NotFound, "there is no file 'a\u{1b}[2J\nb'").hint("not 'c\u{7}'".to_owned());
+        assert_eq!((fault.message.as_str(), &*fault.hint), ("there is no file 'a<U+001B>[2J b'", "not 'c<U+0007>'"));
+        assert_eq!(Warning::new("x", "a\tb\u{85}").message, "a b<U+0085>");
+    }
 
     #[test]
     fn every_code_is_found_by_its_text_and_ends_nonzero() {

@@ -49,22 +49,29 @@ reasons! {
         "fill in the phone, or delete the row";
     PhoneNotANumber "phone_not_a_number"
         "the phone cell holds letters or signs that are no part of a phone number"
-        "write the number alone; a letter O is often typed for a zero";
+        "leave nothing but the number in the cell (a letter O is often typed for a zero); if most rows have this, \
+         another column holds the phones: name it with --map phone=HEADER";
     PhonePrecisionLost "phone_precision_lost"
-        "a spreadsheet turned the number into scientific notation (9.05E+11) and its last digits are gone"
-        "export again with the phone column formatted as text; the digits cannot be recovered from this file";
+        "a spreadsheet turned the number into scientific notation (9.05E+11), and its last digits are gone"
+        "format the phone column as text in the original and export again; this file no longer has the digits";
+    PhoneIsDate "phone_is_date"
+        "the phone cell holds a date (2024-05-17, 17.05.2024), which in some countries would pass as a number"
+        "put the phone into the cell; if most rows have this, another column holds the phones: name it with \
+         --map phone=HEADER";
     PhoneMultiple "phone_multiple"
         "the phone cell holds more than one number"
-        "keep one number in the row and put the others in rows of their own";
+        "keep one number in the row, and give each other number a row of its own";
     PhoneExtension "phone_extension"
-        "the number has an extension, which cannot be stored as one phone"
-        "remove the extension, or use a direct number";
+        "the number ends in an extension, which cannot be called or written to by itself"
+        "remove the extension, or put a direct number in its place";
     PhoneNoRegion "phone_no_region"
-        "the number is written without a country code and no region was given"
-        "pass --region (for example --region TR), map a region column, or write the number as +90…";
+        "the number is written without a country code, and nothing says which country it belongs to"
+        "pass --region (for example --region TR), or name a column of countries with --map region=HEADER, or write \
+         the number with its code, as +90…";
     PhoneInvalid "phone_invalid"
-        "the digits are no valid number in their country: too short, too long, or in a range that is not assigned"
-        "check the number with its owner; test ranges such as 07700 900xxx are refused as well";
+        "the digits are no valid number in their country: too short, too long, or in a range that nobody has"
+        "compare the number with its source, and ask its owner if it is the same there; if most rows have this, check \
+         --region; numbers made up for examples (07700 900xxx) are refused as well";
     PhoneNotMobile "phone_not_mobile"
         "the number is valid but cannot be a mobile phone, and --type mobile asks for one"
         "give a mobile number, or import without --type mobile";
@@ -72,26 +79,27 @@ reasons! {
         "the cell of the --newer-by column is neither a whole number nor an ISO date or time"
         "write 20260201, 2026-02-01 or 2026-02-01T10:00:00Z, or leave the cell empty";
     RowTooShort "row_too_short"
-        "the row has fewer cells than the header"
-        "complete the row, or pass --short-rows fill when missing cells mean empty ones";
+        "the row has fewer cells than the header, so part of it may be missing"
+        "complete the row; if missing cells at the end mean empty ones in this file, pass --short-rows fill";
     RowTooLong "row_too_long"
         "the row has more cells than the header, so it is unclear which cell is which"
-        "quote cells that contain the delimiter, or give the header the missing column";
+        "put quotes around the cell that holds the delimiter, or give the header the column it lacks";
     BadQuoting "bad_quoting"
         "a quoted cell is not closed, or text follows its closing quote"
-        "close the quote, double quotes inside a quoted cell, or pass --escape when the file uses backslashes";
+        "close the quote, and double a quote that stands inside a cell; pass --escape '\\' when the file writes \\\" for \
+         it, or --quote none when quotes mean nothing";
     BadEncoding "bad_encoding"
         "the row holds bytes that are no characters in the file's character set"
-        "save the file as UTF-8, or name the character set with --encoding (for example windows-1254)";
+        "save the file as UTF-8, or name its character set with --encoding (for example windows-1254)";
     NulByte "nul_byte"
-        "the row holds a NUL character, which no database text can hold"
-        "remove the NUL; it often comes from a broken export";
+        "the row holds a NUL character, which no database can keep in a text"
+        "remove it, or export again: a NUL is left by a program that broke off";
     FieldTooLong "field_too_long"
-        "a name is longer than --max-name-length, or the row is longer than 1 MiB"
-        "shorten the cell, or raise --max-name-length";
+        "a name is longer than --max-name-length, or the whole row is longer than 1 MiB"
+        "shorten the name, or raise --max-name-length; in a row of 1 MiB, look for a quote that is not closed";
     RepeatedHeader "repeated_header"
-        "the row repeats the header, as files do that were joined one after another"
-        "nothing; delete the row if it disturbs you";
+        "the row is the header once more, as in files that were joined one behind another"
+        "nothing, no recipient is lost; delete the row if the count disturbs you";
 }
 
 impl Serialize for Reason {

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::position::Position;
 
-/// The program's own rules that decide an outcome: decoder, text of a sheet, phone metadata, lane hash.
+/// The program's own rules that decide an outcome: decoder, text of a sheet, phone rules and metadata, lane hash.
 ///
 /// Changes whenever one of them changes; an unfinished import under other rules begins anew (rule 9).
-pub const RULES_VERSION: &str = "decode1-sheet1-rlibphonenumber2.2.15-fnv1a";
+pub const RULES_VERSION: &str = "decode1-sheet2-phone2-rlibphonenumber2.2.15-fnv1a";
 
 /// How the cells of the text are told apart. All three are ASCII.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -257,6 +257,26 @@ pub fn visible(c: char) -> String {
         c if c.is_control() || is_invisible(c) => format!("U+{:04X}", c as u32),
         c => c.to_string(),
     }
+}
+
+/// The longest text of an input that a message quotes, in characters.
+const SHOWN_MAX: usize = 80;
+
+/// Text of an input for a message: its start, in which what cannot be seen is spelt out.
+pub fn shown(text: &str) -> String {
+    let mut out = String::new();
+    for c in trim(text).chars().take(SHOWN_MAX) {
+        match c {
+            ' ' => out.push(' '),
+            c if c.is_control() || is_invisible(c) || c.is_whitespace() => {
+                let name =
+                    if c.is_whitespace() && !c.is_control() { format!("U+{:04X}", c as u32) } else { visible(c) };
+                out.extend(["<", &name, ">"]);
+            }
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Characters that take no room: zero-width, bidirectional marks, byte order mark, soft hyphen.

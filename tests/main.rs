@@ -16,17 +16,20 @@ mod case;
 mod cases;
 mod check;
 mod cli;
+mod corpus;
 mod crash;
 #[cfg(feature = "failpoints")]
 mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+mod newcomer;
 #[cfg(feature = "failpoints")]
 mod notifications;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+mod pages;
 #[cfg(feature = "failpoints")]
 mod queue;
 mod readers;
@@ -36,4 +39,5 @@ mod remote;
 mod samples;
 mod store;
 mod tidy;
+mod twin;
 mod zombie;

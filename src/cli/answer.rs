@@ -3,12 +3,14 @@
 //! Owns the JSON envelope, the error line and the context that every command gets. It does not know any
 //! command. Invariant: under `--json` standard output carries exactly one line, whatever happens.
 
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
 
 use crate::cli::config::{Color, Config, LogFormat, Valued, Variables};
 use crate::cli::database::Choice;
-use crate::cli::output::{Reader, Sink, say};
-use crate::fault::{Exit, Fault};
+use crate::cli::output::{Reader, Sink, is_stdout, say};
+use crate::fault::{Code, Exit, Fault};
 use crate::store::{Access, Options, Store};
 
 /// How the answer is given.
@@ -107,9 +109,18 @@ impl Context {
     }
 
     /// The folder for what is kept between runs: spools and the texts of workbooks.
-    pub(crate) fn state_dir(&self) -> std::path::PathBuf {
+    pub(crate) fn state_dir(&self) -> PathBuf {
         let folder = self.variables.folder("XDG_STATE_HOME", ".local/state").map(|folder| folder.join("enlist"));
         folder.unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// Refuses a file that is standard output itself, on which `--json` promises one object and nothing else.
+    pub(crate) fn check_output(&self, path: &Path) -> Result<(), Fault> {
+        if self.style == Style::Json && is_stdout(path) {
+            let message = format!("'{}' is standard output, where --json answers with one object", path.display());
+            return Err(Fault::new(Code::Usage, message).hint("name another file, or leave --json out"));
+        }
+        Ok(())
     }
 
     /// Says something on standard error, unless `-q` or there is nothing to say.
@@ -212,9 +223,8 @@ pub(crate) fn object<T: Serialize>(exit: Exit, fault: Option<&Fault>, body: &T) 
         retryable: exit.retryable(),
         error: fault.map(Error::of),
     };
-    serde_json::to_string(&envelope).map_err(|error| {
-        Fault::new(crate::fault::Code::Internal, format!("the answer cannot be written as JSON: {error}"))
-    })
+    serde_json::to_string(&envelope)
+        .map_err(|error| Fault::new(Code::Internal, format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// Prints text on standard output.
@@ -232,7 +242,6 @@ pub(crate) fn print_line(line: &str) -> Result<Reader, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::Code;
 
     #[test]
     fn an_answer_is_one_object_with_its_fields_in_order() {

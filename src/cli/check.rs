@@ -101,6 +101,7 @@ async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &m
     let given = args.import.request(context)?;
     wanted.clone_from(&given.wanted);
     check(&given)?;
+    args.import.rejects.as_deref().map_or(Ok(()), |path| context.check_output(path))?;
     args.import.check_rejects()?;
     // There may be no database yet: then everything would be new.
     let real = match context.open(Access::Existing).await {

@@ -66,6 +66,7 @@ struct Body<'a> {
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    output.map_or(Ok(()), |path| context.check_output(path))?;
     if context.style == Style::Json && output.is_none() {
         let message = "--json answers with one object, and the recipients would be more";
         let hint = "pass -o FILE as well, or --format jsonl without --json";

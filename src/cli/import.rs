@@ -311,6 +311,7 @@ async fn attempt(
 ) -> Result<(), Fault> {
     let mut request = args.request(context)?;
     check(&request)?;
+    args.rejects.as_deref().map_or(Ok(()), |path| context.check_output(path))?;
     args.check_rejects()?;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {

@@ -21,6 +21,7 @@ mod notify;
 mod output;
 mod paging;
 mod pass;
+mod phone_file;
 mod progress;
 mod rejects;
 mod settings;

@@ -176,6 +176,19 @@ pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((resolved(one), resolved(other)), (Some(one), Some(other)) if one == other)
 }
 
+/// Whether a path leads to what standard output is: `/dev/stdout`, a terminal, or the file it is redirected to.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let own = std::io::stdout().as_fd().try_clone_to_owned().and_then(|fd| std::fs::File::from(fd).metadata());
+    match (own, std::fs::metadata(path)) {
+        // What is thrown away mixes with nothing.
+        _ if path == Path::new("/dev/null") => false,
+        (Ok(own), Ok(named)) => (own.dev(), own.ino()) == (named.dev(), named.ino()),
+        _ => false,
+    }
+}
+
 /// The canonical path, also of a file that does not exist yet in a folder that does.
 fn resolved(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| Some(folder_of(path).canonicalize().ok()?.join(path.file_name()?)))

@@ -52,6 +52,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     let store = context.open(Access::Existing).await?;
     let job = find(&store, args.job).await?;
     let output = args.output.as_deref().filter(|path| *path != Path::new("-"));
+    output.map_or(Ok(()), |path| context.check_output(path))?;
     if let Some(path) = output
         && is_same_file(path, Path::new(&job.payload.source))
     {

@@ -1,25 +1,23 @@
 //! `enlist opt-out` and `enlist opt-in`: who must not, and who may again, be written to.
 //!
-//! Owns the two commands and the reading of their phones. It does not know what a valid phone is. Invariant:
+//! Owns the two commands. It does not know how a file is read or what a valid phone is. Invariant:
 //! no phone appears in a message; a phone that is refused is counted and never guessed.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
 use crate::cli::answer::Context;
 use crate::cli::lists::find;
+use crate::cli::phone_file::{PhoneFile, PhoneRead};
 use crate::cli::text::{counted, thousands};
 use crate::cli::values;
 use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::job::ListId;
-use crate::mapping::names_a_phone;
 use crate::phone::{Phone, PhoneRules};
-use crate::quoting::{PLAIN, split_cells};
-use crate::reject::Refusal;
-use crate::row::RECORD_MAX;
-use crate::settings::{Dialect, PhoneType, is_invisible, trim};
+use crate::settings::{ColumnRef, Field, PhoneType, Wanted};
+use crate::source::{SpoolFolder, check_encoding};
 use crate::store::{Access, Status, Store};
 
 /// How many phones go to the store at once.
@@ -35,8 +33,9 @@ Examples:
   enlist opt-out --list spring --region TR --file stop.csv
   enlist opt-in --list spring +905320000011
 
-The file holds one phone a line, or phones in its first column; - is standard input.
-An unknown phone is stored as well, so that an opt-out before an import holds.")]
+The file may be anything that an import reads: CSV, packed, a workbook; - is standard input. Phones are taken
+from the column that its header or --map names, else from the first. An unknown phone is stored by opt-out, so
+that an opt-out before an import holds; opt-in reports it and changes nothing.")]
 pub(crate) struct Args {
     /// The list
     #[arg(long, value_name = "NAME")]
@@ -50,6 +49,15 @@ pub(crate) struct Args {
     /// Country in which numbers without a country code are read, for example TR
     #[arg(long, value_name = "REGION", value_parser = values::region)]
     region: Option<String>,
+    /// Which column of the file holds the phones: phone=HEADER or phone=#N
+    #[arg(long, value_name = "phone=COLUMN", value_parser = values::mapping, requires = "file")]
+    map: Vec<(Field, ColumnRef)>,
+    /// Character set of the file, for example windows-1254 [default: found out]
+    #[arg(long, value_name = "NAME", requires = "file")]
+    encoding: Option<String>,
+    /// Sheet of a workbook [default: the first]
+    #[arg(long, value_name = "NAME", requires = "file")]
+    sheet: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -58,8 +66,11 @@ struct Tally {
     changed: u64,
     created: u64,
     already: u64,
+    unknown: u64,
     refused: u64,
     told: Vec<Told>,
+    /// Where the first unknown phones stand.
+    strangers: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -77,6 +88,7 @@ struct Body<'a> {
     changed: u64,
     created: u64,
     already: u64,
+    unknown: u64,
     refused: u64,
     refusals: &'a [Told],
 }
@@ -95,24 +107,32 @@ async fn run(context: &Context, args: &Args, status: Status) -> Result<Exit, Fau
     let region = args.region.as_deref().or(context.config.region.as_ref().map(|valued| valued.value.as_str()));
     let rules =
         PhoneRules::new(region, PhoneType::Any).map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
-    let mut lines = args.file.as_deref().map(Lines::open).transpose()?;
+    let mut file = match &args.file {
+        Some(_) => Some(open(context, args, region)?),
+        None => None,
+    };
     let store = context.open(Access::Existing).await?;
     let list = find(&store, &args.list).await?;
     let mut batch = Batch { store: &store, list: list.id, status, phones: Vec::new(), tally: Tally::default() };
     for (n, phone) in args.phones.iter().enumerate() {
-        batch.take(rules.read(phone, None), || format!("argument {}", n + 1)).await?;
+        batch.take(rules.read(phone, None), format!("argument {}", n + 1)).await?;
     }
-    while let Some(lines) = &mut lines
-        && let Some((line, cell)) = lines.next_cell()?
+    while let Some(file) = &mut file
+        && let Some((line, read)) = file.next()?
     {
-        batch.take(rules.read(&cell, None), || format!("line {line}")).await?;
+        batch.take(read, format!("line {line}")).await?;
     }
     batch.flush().await?;
     let tally = batch.tally;
     for told in &tally.told {
         context.note(&format!("{}: {}: {}", told.place, told.reason, told.detail));
     }
-    let exit = if tally.refused > 0 { Exit::Found } else { Exit::Done };
+    context.note(&and_more(tally.refused, tally.told.len(), "refused"));
+    for place in &tally.strangers {
+        context.note(&format!("{place}: not on list '{}', so there is nothing to take back", list.name));
+    }
+    context.note(&and_more(tally.unknown, tally.strangers.len(), "unknown"));
+    let exit = if tally.refused + tally.unknown > 0 { Exit::Found } else { Exit::Done };
     let body = Body {
         list: &list.name,
         status: status.as_str(),
@@ -120,6 +140,7 @@ async fn run(context: &Context, args: &Args, status: Status) -> Result<Exit, Fau
         changed: tally.changed,
         created: tally.created,
         already: tally.already,
+        unknown: tally.unknown,
         refused: tally.refused,
         refusals: &tally.told,
     };
@@ -131,13 +152,44 @@ fn sentence(tally: &Tally, list: &str, status: Status) -> String {
         Status::OptedOut => "opted out",
         Status::Active => "opted in",
     };
+    let created = match status {
+        Status::OptedOut => format!("{} of them new here, ", thousands(tally.created)),
+        Status::Active => format!("{} not on the list, ", thousands(tally.unknown)),
+    };
     format!(
-        "list '{list}': {} now {word}, {} of them new here, {} already, {} refused\n",
+        "list '{list}': {} now {word}, {created}{} already, {} refused\n",
         counted(tally.changed + tally.created, "phone is", "phones are"),
-        thousands(tally.created),
         thousands(tally.already),
         thousands(tally.refused)
     )
+}
+
+/// How many of them were not told one by one; nothing when all were.
+fn and_more(all: u64, told: usize, what: &str) -> String {
+    match all.saturating_sub(told as u64) {
+        0 => String::new(),
+        more => format!("and {} more {what}", thousands(more)),
+    }
+}
+
+/// The file with the phones.
+fn open(context: &Context, args: &Args, region: Option<&str>) -> Result<PhoneFile, Fault> {
+    args.encoding.as_deref().map_or(Ok(()), check_encoding)?;
+    if args.map.iter().any(|(field, _)| *field != Field::Phone) {
+        return Err(Fault::new(Code::Usage, "only the phones are read, so --map names no other field")
+            .hint("pass --map phone=COLUMN"));
+    }
+    let wanted = Wanted {
+        region: region.map(str::to_owned),
+        map: args.map.clone(),
+        encoding: args.encoding.clone(),
+        sheet: args.sheet.clone(),
+        ..Wanted::default()
+    };
+    // A copy of its own: an import of the same file may be going on, and removes its copy when it is done.
+    let place = format!("{} opt-out {}", args.list, std::process::id());
+    let spools = SpoolFolder::new(context.state_dir().join("spool"), "", &place);
+    PhoneFile::open(args.file.as_deref().unwrap_or(std::path::Path::new("-")), &wanted, &spools)
 }
 
 /// Phones on their way to the store.
@@ -145,20 +197,21 @@ struct Batch<'a> {
     store: &'a Store,
     list: ListId,
     status: Status,
-    phones: Vec<Phone>,
+    /// Each with the place where it stands.
+    phones: Vec<(Phone, String)>,
     tally: Tally,
 }
 
 impl Batch<'_> {
-    async fn take(&mut self, read: Result<Phone, Refusal>, place: impl Fn() -> String) -> Result<(), Fault> {
+    async fn take(&mut self, read: PhoneRead, place: String) -> Result<(), Fault> {
         self.tally.phones += 1;
         match read {
-            Ok(phone) => self.phones.push(phone),
+            Ok(phone) => self.phones.push((phone, place)),
             Err(refusal) => {
                 self.tally.refused += 1;
                 if self.tally.told.len() < TOLD {
                     let (reason, detail) = (refusal.reason.code(), refusal.detail);
-                    self.tally.told.push(Told { place: place(), reason, detail });
+                    self.tally.told.push(Told { place, reason, detail });
                 }
             }
         }
@@ -170,104 +223,25 @@ impl Batch<'_> {
             return Ok(());
         }
         // One statement cannot name a phone twice.
-        let given = self.phones.len();
-        self.phones.sort();
-        self.phones.dedup();
-        let repeated = given - self.phones.len();
-        let change = self.store.set_status(self.list, &self.phones, self.status).await?;
-        self.phones.clear();
-        self.tally.changed += change.changed;
-        self.tally.created += change.created;
-        self.tally.already += change.already + repeated as u64;
-        Ok(())
-    }
-}
-
-/// The phones of a file, one a line.
-struct Lines {
-    input: Box<dyn BufRead>,
-    path: PathBuf,
-    line: u64,
-    /// Which column the header calls the phone, and what stands between columns.
-    named: Option<(Dialect, usize)>,
-}
-
-impl Lines {
-    fn open(path: &Path) -> Result<Self, Fault> {
-        let input: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(BufReader::new(std::io::stdin()))
-        } else {
-            Box::new(BufReader::new(std::fs::File::open(path).map_err(|error| unreadable(path, &error))?))
-        };
-        Ok(Self { input, path: path.to_owned(), line: 0, named: None })
-    }
-
-    /// The next cell that holds something, with its line; a header is passed over.
-    fn next_cell(&mut self) -> Result<Option<(u64, String)>, Fault> {
-        loop {
-            let mut bytes = Vec::new();
-            let limit = RECORD_MAX as u64;
-            let read = self.input.by_ref().take(limit).read_until(b'\n', &mut bytes);
-            if read.map_err(|error| unreadable(&self.path, &error))? == 0 {
-                return Ok(None);
-            }
-            self.line += 1;
-            if bytes.len() as u64 == limit {
-                let message = format!("line {} of '{}' is longer than 1 MiB", self.line, self.path.display());
-                return Err(Fault::new(Code::LineTooLong, message));
-            }
-            let text = String::from_utf8_lossy(&bytes);
-            let text = text.trim_end_matches(['\r', '\n']);
-            if self.line == 1 && !first_cell(text).chars().any(char::is_numeric) {
-                self.named = phone_column(text);
-                continue;
-            }
-            let cell = match &self.named {
-                Some((dialect, column)) => {
-                    let cells = split_cells(text.as_bytes(), dialect);
-                    let cell = cells.get(*column).map(|cell| String::from_utf8_lossy(cell).into_owned());
-                    trim(&cell.unwrap_or_default()).to_owned()
-                }
-                None => first_cell(text).to_owned(),
-            };
-            // A line that says something, but no phone, is refused and not passed over.
-            let is_blank = text.chars().all(|c| c.is_whitespace() || is_invisible(c) || ",;\t|\"".contains(c));
-            if !is_blank {
-                return Ok(Some((self.line, cell)));
+        let phones: BTreeSet<&Phone> = self.phones.iter().map(|(phone, _)| phone).collect();
+        let phones: Vec<Phone> = phones.into_iter().cloned().collect();
+        let change = self.store.set_status(self.list, &phones, self.status).await?;
+        let unknown: BTreeSet<&Phone> = change.unknown.iter().collect();
+        let strangers = self.phones.iter().filter(|(phone, _)| unknown.contains(phone));
+        let before = self.tally.unknown;
+        for (_, place) in strangers {
+            self.tally.unknown += 1;
+            if self.tally.strangers.len() < TOLD {
+                self.tally.strangers.push(place.clone());
             }
         }
+        self.tally.changed += change.changed;
+        self.tally.created += change.created;
+        self.tally.already +=
+            self.phones.len() as u64 - (self.tally.unknown - before) - change.changed - change.created;
+        self.phones.clear();
+        Ok(())
     }
-}
-
-/// The column that a header calls the phone, when it names one.
-fn phone_column(header: &str) -> Option<(Dialect, usize)> {
-    let text = trim(header);
-    [b',', b';', b'\t', b'|'].into_iter().find_map(|delimiter| {
-        let dialect = Dialect { delimiter, ..PLAIN };
-        let cells = split_cells(text.as_bytes(), &dialect);
-        let names = cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned());
-        let column = names.map(|name| [name]).position(|name| names_a_phone(&name))?;
-        (cells.len() > 1).then_some((dialect, column))
-    })
-}
-
-/// What stands before the first delimiter, without quotes and white space around it.
-fn first_cell(line: &str) -> &str {
-    let line = line.trim_start_matches(|c: char| c.is_whitespace() || is_invisible(c));
-    let cell = match line.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => line.split([',', ';', '\t', '|']).next(),
-    };
-    trim(cell.unwrap_or_default())
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Fault {
-    let (code, what) = match error.kind() {
-        std::io::ErrorKind::NotFound => (Code::NotFound, "is not there".to_owned()),
-        std::io::ErrorKind::IsADirectory => (Code::IsDirectory, "is a folder".to_owned()),
-        _ => (Code::UnreadableFile, format!("cannot be read: {error}")),
-    };
-    Fault::new(code, format!("'{}' {what}", path.display()))
 }
 
 #[cfg(test)]
@@ -275,38 +249,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_cell_of_a_line_is_the_phone() {
-        assert_eq!(first_cell("0532 000 00 11\r\n"), "0532 000 00 11");
-        assert_eq!(first_cell("\u{feff}+90532;Ayşe"), "+90532");
-        assert_eq!(first_cell("\"+90,532\",x"), "+90,532");
-        assert_eq!(first_cell("  \n"), "");
-    }
-
-    #[test]
-    fn a_file_is_read_without_its_header_and_blank_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("stop.csv");
-        std::fs::write(&path, "phone,name\n\n+905320000011,a\n+905320000012").unwrap();
-        let mut lines = Lines::open(&path).unwrap();
-        assert_eq!(lines.next_cell().unwrap(), Some((3, "+905320000011".to_owned())));
-        assert_eq!(lines.next_cell().unwrap(), Some((4, "+905320000012".to_owned())));
-        assert_eq!(lines.next_cell().unwrap(), None);
-        std::fs::write(&path, "id;Cep Telefonu\n5321112201;\"+905320000011\"\n;\n7;\n").unwrap();
-        let mut lines = Lines::open(&path).unwrap();
-        assert_eq!(lines.next_cell().unwrap(), Some((2, "+905320000011".to_owned())));
-        assert_eq!(lines.next_cell().unwrap(), Some((4, String::new())));
-        assert_eq!(lines.next_cell().unwrap(), None);
-        assert_eq!(Lines::open(&folder.path().join("none")).err().unwrap().code, Code::NotFound);
-        std::fs::write(&path, vec![b'1'; RECORD_MAX + 1]).unwrap();
-        assert_eq!(Lines::open(&path).unwrap().next_cell().unwrap_err().code, Code::LineTooLong);
-    }
-
-    #[test]
     fn the_sentence_counts_every_phone_once() {
-        let tally = Tally { phones: 5, changed: 1, created: 1, already: 2, refused: 1, told: Vec::new() };
+        let tally = Tally { phones: 6, changed: 1, created: 1, already: 2, unknown: 1, refused: 1, ..Tally::default() };
         assert_eq!(
             sentence(&tally, "spring", Status::OptedOut),
             "list 'spring': 2 phones are now opted out, 1 of them new here, 2 already, 1 refused\n"
+        );
+        let tally = Tally { created: 0, ..tally };
+        assert_eq!(
+            sentence(&tally, "spring", Status::Active),
+            "list 'spring': 1 phone is now opted in, 1 not on the list, 2 already, 1 refused\n"
+        );
+        assert_eq!(
+            (and_more(20, 20, "refused"), and_more(1_021, 20, "refused")),
+            (String::new(), "and 1,001 more refused".to_owned())
         );
     }
 }

@@ -9,7 +9,7 @@ use memchr::memchr_iter;
 use crate::fault::{Code, Fault};
 use crate::position::Position;
 use crate::row::Row;
-use crate::settings::{Dialect, HeaderRow, Wanted, trim, visible};
+use crate::settings::{Dialect, HeaderRow, Wanted, shown, trim};
 
 use super::Decoder;
 use super::line::{self, Line, Rest};
@@ -27,6 +27,9 @@ const LATER_LINES: u64 = 20;
 /// What can stand between cells, the likelier to be meant first when all else is equal: a tab seldom
 /// stands in a text, a comma often does.
 const DELIMITERS: [u8; 4] = [b'\t', b';', b'|', b','];
+
+/// What stands between cells in few lists and inside cells in many: never taken unasked, only offered.
+const ODD_DELIMITERS: [u8; 5] = [b'^', b'~', b'#', b':', b' '];
 
 /// What the head says about the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +110,8 @@ pub fn sniff(head: &[u8], rest: Rest, wanted: &Wanted) -> Result<Sniffed, Fault>
         None
     } else if wanted.delimiter.is_some() && guessed != delimiter && trials.iter().any(|t| t.is_header_of(guessed)) {
         Some(Suspicion::OtherDelimiter(guessed))
+    } else if let Some(odd) = head.odd_delimiter(quoting, start, wanted) {
+        Some(Suspicion::OtherDelimiter(odd))
     } else if row.raw.len() > row.text.len() && row.text.iter().any(|byte| DELIMITERS.contains(byte)) {
         Some(Suspicion::WrappedLines)
     } else {
@@ -221,6 +226,16 @@ impl<'a> Head<'a> {
         }
         row.clear();
         Ok(false)
+    }
+
+    /// A delimiter that is not looked for and fits all the same, when none was given.
+    fn odd_delimiter(self, quoting: Dialect, start: Position, wanted: &Wanted) -> Option<u8> {
+        let fits = |trial: &Trial| {
+            let told_apart = trial.data_width == Some(trial.width);
+            trial.width > 1 && (told_apart || (trial.delimiter != b' ' && trial.score >= 1500))
+        };
+        let trials = ODD_DELIMITERS.map(|delimiter| self.trial(Dialect { delimiter, ..quoting }, start, wanted.header));
+        trials.into_iter().find(|trial| wanted.delimiter.is_none() && fits(trial)).map(|trial| trial.delimiter)
     }
 
     /// How the head looks under a dialect.
@@ -370,19 +385,12 @@ fn header_cells(row: &Row) -> Result<Vec<String>, Fault> {
     if let Some(column) = (0..row.cells.len()).find(|column| std::str::from_utf8(row.cell(*column)).is_err()) {
         return Err(Fault::new(
             Code::BadEncoding,
-            format!("the header on line {line} is not UTF-8: cell {} is '{}'", column + 1, shown(row.cell(column))),
+            format!(
+                "the header on line {line} is not UTF-8: cell {} is '{}'",
+                column + 1,
+                shown(&String::from_utf8_lossy(row.cell(column)))
+            ),
         ));
     }
     Ok(texts(row))
-}
-
-/// A cell for a message, with what cannot be read made visible.
-fn shown(cell: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(cell).chars().take(40).collect();
-    trim(&text).chars().map(visible_inside).collect()
-}
-
-/// A character of a cell for a message; a blank between words stays as it is.
-fn visible_inside(c: char) -> String {
-    if c == ' ' { c.to_string() } else { visible(c) }
 }

@@ -112,7 +112,7 @@ pub(crate) fn check_rows(
     let Some(wanted) = expected.rows else { return Ok(()) };
     let mut rows = Rows::from(survey, settings, settings.data_start)?;
     let mut found = 0_u64;
-    while let Some((_, outcome)) = rows.next()? {
+    while let Some((_, outcome)) = rows.next_row()? {
         if outcome != Outcome::Blank {
             found += 1;
         }

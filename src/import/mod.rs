@@ -14,12 +14,12 @@ mod intake;
 mod lane;
 mod opening;
 mod pass;
-mod plan;
+pub mod plan;
 mod preflight;
 mod pulse;
 mod reader;
 pub mod report;
-mod rows;
+pub mod rows;
 mod tally;
 
 use std::io::ErrorKind;

@@ -77,7 +77,7 @@ fn preview(survey: &Survey, settings: &Settings, rows: usize) -> Result<Vec<Prev
     }
     let mut read = Rows::from(survey, settings, settings.data_start)?;
     while seen.len() < rows
-        && let Some((row, outcome)) = read.next()?
+        && let Some((row, outcome)) = read.next_row()?
     {
         if outcome != Outcome::Blank {
             let cells = (0..row.cells.len()).map(|at| String::from_utf8_lossy(row.cell(at)).into_owned()).collect();

@@ -10,12 +10,17 @@ use crate::decode::{HEAD_MAX, Rest, Sniffed, Suspicion, later_header, sniff};
 use crate::fault::{Code, Fault};
 use crate::mapping::{names_a_phone, resolve};
 use crate::normalise::Normaliser;
+use crate::phone::PhoneRules;
 use crate::quoting::PLAIN;
-use crate::settings::{HeaderRow, Settings, ShortRows, Wanted, visible};
+use crate::reject::Reason;
+use crate::settings::{HeaderRow, PhoneType, Settings, Wanted, shown, visible};
 use crate::source::{FIRST_SHEET, Survey, fault_of};
 
+/// The fewest digits of a phone whose region is not known.
+const PHONE_DIGITS: usize = 10;
+
 /// Reads the head of `survey` and resolves `wanted` against it.
-pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
+pub fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
     let wanted = &as_written(survey, wanted);
     let head = read_head(survey)?;
     // One byte more was asked for than is looked at, so a full head has something behind it.
@@ -27,6 +32,11 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         None => (1..=sniffed.width).map(|n| format!("#{n}")).collect(),
     };
     let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, survey, wanted))?;
+    if wanted.header == HeaderRow::Present
+        && header.get(columns.phone).is_some_and(|cell| is_phone(cell, wanted.region.as_deref()))
+    {
+        return Err(no_header(columns.phone, &sniffed));
+    }
     let settings = Settings {
         dialect: sniffed.dialect,
         encoding: survey.encoding.clone(),
@@ -47,8 +57,7 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
     Ok(settings)
 }
 
-/// The options as they apply to the text: that of a sheet has one dialect, whatever the options say, and its
-/// rows end with their last cell.
+/// The options as they apply to the text: that of a sheet has one dialect, whatever the options say.
 fn as_written<'a>(survey: &Survey, wanted: &'a Wanted) -> Cow<'a, Wanted> {
     if survey.sheet.is_none() {
         return Cow::Borrowed(wanted);
@@ -57,7 +66,6 @@ fn as_written<'a>(survey: &Survey, wanted: &'a Wanted) -> Cow<'a, Wanted> {
         delimiter: Some(PLAIN.delimiter),
         quote: Some(PLAIN.quote),
         escape: PLAIN.escape,
-        short_rows: ShortRows::Fill,
         ..wanted.clone()
     })
 }
@@ -71,12 +79,21 @@ fn read_head(survey: &Survey) -> Result<Vec<u8>, Fault> {
 
 /// Adds what the head tells about a header in which no phone was found.
 fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, survey: &Survey, wanted: &Wanted) -> Fault {
-    if fault.code != Code::NoPhoneColumn || wanted.header == HeaderRow::Absent {
+    if wanted.header == HeaderRow::Absent || !matches!(fault.code, Code::NoPhoneColumn | Code::UnknownColumn) {
         return fault;
     }
+    let later = later_header(head, sniffed, names_a_phone);
+    let cells = sniffed.header.as_deref().unwrap_or_default();
+    let phone = cells.iter().position(|cell| is_phone(cell, wanted.region.as_deref()));
+    match phone {
+        // A title can hold the phone of whoever made the list.
+        Some(at) if later.is_none() => return no_header(at, sniffed),
+        _ if fault.code == Code::UnknownColumn => return fault,
+        _ => {}
+    }
     if let Some(Suspicion::OtherDelimiter(other)) = sniffed.suspicion {
-        if let Some(sheet) = &survey.sheet {
-            let header = sniffed.header.as_deref().unwrap_or_default().join("");
+        if let Some(sheet) = survey.sheet.as_deref().map(shown) {
+            let header = shown(&sniffed.header.as_deref().unwrap_or_default().join(""));
             return Fault::new(
                 Code::NoPhoneColumn,
                 format!("the header of sheet '{sheet}' is a single cell '{header}'"),
@@ -84,24 +101,28 @@ fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, survey: &Survey,
             .hint("split the column in the spreadsheet ('Text to columns'), or save the sheet as text");
         }
         let (used, other) = (visible(sniffed.dialect.delimiter as char), visible(other as char));
-        let header = sniffed.header.as_deref().unwrap_or_default().join("");
+        let header = shown(&sniffed.header.as_deref().unwrap_or_default().join(""));
         return Fault::new(
             Code::NoPhoneColumn,
             format!("with '{used}' the header is one column '{header}'; the file seems to use '{other}'"),
         )
-        .hint(format!("pass --delimiter '{other}', or leave --delimiter out"));
+        .hint(match wanted.delimiter {
+            Some(_) => format!("pass --delimiter '{other}', or leave --delimiter out"),
+            None => format!("pass --delimiter '{other}'"),
+        });
     }
     if let Some(Suspicion::WrappedLines) = sniffed.suspicion {
-        let header = sniffed.header.as_deref().unwrap_or_default().join("");
+        let header = shown(&sniffed.header.as_deref().unwrap_or_default().join(""));
         return Fault::new(
             Code::NoPhoneColumn,
             format!("the header is a single cell '{header}'; every line seems to be wrapped in quotes"),
         )
         .hint("export the list again without quotes around whole lines, or pass --quote none");
     }
-    match later_header(head, sniffed, names_a_phone) {
+    match later {
         Some(later) => {
-            let first = sniffed.header.as_deref().unwrap_or_default().join(&visible(sniffed.dialect.delimiter as char));
+            let sign = visible(sniffed.dialect.delimiter as char);
+            let first = shown(&sniffed.header.as_deref().unwrap_or_default().join(&sign));
             Fault::new(
                 Code::NoPhoneColumn,
                 format!("line {} is '{first}'; line {} looks like the header", sniffed.first_row.line, later.line),
@@ -109,10 +130,30 @@ fn explain_header(fault: Fault, head: &[u8], sniffed: &Sniffed, survey: &Survey,
             .hint(format!("pass --skip-lines {}", later.skip_lines))
         }
         None if survey.warnings.iter().any(|warning| warning.code == FIRST_SHEET) => {
-            let sheet = survey.sheet.as_deref().unwrap_or_default();
+            let sheet = shown(survey.sheet.as_deref().unwrap_or_default());
             Fault::new(Code::NoPhoneColumn, format!("{} in the first sheet '{sheet}'", fault.message))
                 .hint("name another sheet with --sheet NAME, or the column with --map phone=HEADER")
         }
         None => fault,
     }
+}
+
+/// Whether a cell of the header is a phone, and no word for one.
+///
+/// The region need not be known: digits that are a number somewhere are no header.
+fn is_phone(cell: &str, region: Option<&str>) -> bool {
+    let Ok(rules) = PhoneRules::new(region, PhoneType::Any) else { return false };
+    match rules.read(cell, None) {
+        Ok(_) => true,
+        Err(refusal) => {
+            refusal.reason == Reason::PhoneNoRegion && cell.chars().filter(char::is_ascii_digit).count() >= PHONE_DIGITS
+        }
+    }
+}
+
+/// The first row is one like the others. Its cells are a person's and are not told.
+fn no_header(phone: usize, sniffed: &Sniffed) -> Fault {
+    let (line, column) = (sniffed.first_row.line, phone + 1);
+    Fault::new(Code::NoHeader, format!("line {line} is a row and no header: its cell {column} is a phone"))
+        .hint(format!("pass --no-header --map phone=#{column}, or add a header"))
 }

@@ -71,7 +71,7 @@ fn look(survey: &Survey, settings: &Settings) -> Result<Seen, Fault> {
     let start = settings.data_start;
     let mut rows = Rows::from(survey, settings, start)?;
     let mut seen = Seen { taken: Vec::new(), refused: Vec::new() };
-    while let Some((row, outcome)) = rows.next()? {
+    while let Some((row, outcome)) = rows.next_row()? {
         let read = row.end.byte - start.byte;
         match outcome {
             Outcome::Blank => {}

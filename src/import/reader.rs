@@ -73,7 +73,7 @@ impl Reader {
         let mut batcher = Batcher::new(self.grid, start);
         let mut seen = Seen { rows: self.committed.rows, rejected: self.committed.rejected };
         let mut end = start;
-        while let Some((row, outcome)) = rows.next()? {
+        while let Some((row, outcome)) = rows.next_row()? {
             if self.stop.cause().is_some() {
                 return Ok(ReadEnd::Stopped);
             }

@@ -13,7 +13,7 @@ use crate::settings::Settings;
 use crate::source::{Survey, TextReader, fault_of};
 
 /// Rows that are read one after another; the buffers are reused.
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     survey: &'a Survey,
     decoder: Decoder<TextReader>,
     normaliser: Normaliser,
@@ -22,14 +22,14 @@ pub(crate) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// The rows from `at` on, which is a row's start.
-    pub(crate) fn from(survey: &'a Survey, settings: &Settings, at: Position) -> Result<Self, Fault> {
+    pub fn from(survey: &'a Survey, settings: &Settings, at: Position) -> Result<Self, Fault> {
         let mut decoder = Decoder::new(survey.open_at(at.byte)?, settings.dialect, at);
         decoder.watch_for(settings.columns.width, settings.columns.phone);
         Ok(Self { survey, decoder, normaliser: Normaliser::new(settings)?, row: Row::default() })
     }
 
     /// The next row and what becomes of it; `None` at the end of the input.
-    pub(crate) fn next(&mut self) -> Result<Option<(&Row, Outcome)>, Fault> {
+    pub fn next_row(&mut self) -> Result<Option<(&Row, Outcome)>, Fault> {
         let found = self.decoder.next(&mut self.row).map_err(|error| fault_of(error, self.survey.origin()))?;
         Ok(found.then(|| (&self.row, self.normaliser.normalise(&self.row))))
     }

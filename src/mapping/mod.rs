@@ -20,7 +20,7 @@ use unicode_normalization::UnicodeNormalization;
 use crate::fault::{Code, Fault};
 use crate::header::fold_header;
 use crate::reject_file;
-use crate::settings::{ColumnRef, Columns, Field, HeaderRow, Wanted, is_invisible, trim, visible};
+use crate::settings::{ColumnRef, Columns, Field, HeaderRow, Wanted, is_invisible, shown, trim, visible};
 use names::{NAME, NAME_OR_FIRST, PHONE, PHONE_QUALIFIED, REGION, SURNAME, phone_rank};
 
 /// The delimiters that files use, for the guess what was meant.
@@ -40,25 +40,6 @@ pub fn names_a_phone(header: &[String]) -> bool {
 /// Whether a header is blank: such a column is mapped to nothing.
 fn is_blank(header: &str) -> bool {
     header.chars().all(|c| c.is_whitespace() || c.is_control() || is_invisible(c))
-}
-
-/// A header for a message: what cannot be seen is spelt out.
-fn shown(header: &str) -> String {
-    let mut out = String::new();
-    for c in trim(header).chars().take(80) {
-        match c {
-            ' ' => out.push(' '),
-            c if c.is_control() || is_invisible(c) || c.is_whitespace() => {
-                let name =
-                    if c.is_whitespace() && !c.is_control() { format!("U+{:04X}", c as u32) } else { visible(c) };
-                out.push('<');
-                out.push_str(&name);
-                out.push('>');
-            }
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// The headers found, for a message.

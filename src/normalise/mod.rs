@@ -48,6 +48,8 @@ pub struct Normaliser {
     max_name_length: Option<u32>,
     blank: Blank,
     short_rows: ShortRows,
+    /// Whether a row may end with its last cell that is not empty, as those of a sheet do.
+    cut_short: bool,
     /// Whether U+FFFD marks a character that could not be decoded.
     transcoded: bool,
 }
@@ -82,6 +84,7 @@ impl Normaliser {
             max_name_length: settings.max_name_length,
             blank: settings.blank,
             short_rows: settings.short_rows,
+            cut_short: settings.sheet.is_some(),
             transcoded: !settings.encoding.eq_ignore_ascii_case("utf-8"),
         })
     }
@@ -181,7 +184,7 @@ impl Normaliser {
         let width = self.columns.width;
         let short = |detail: String| Err((None, Refusal::new(Reason::RowTooShort, detail)));
         let long = |detail: String| Err((None, Refusal::new(Reason::RowTooLong, detail)));
-        if found < self.needed && self.short_rows == ShortRows::Reject {
+        if found < self.needed && self.short_rows == ShortRows::Reject && !self.cut_short {
             return short(format!("{found} cells, the header has {width}"));
         }
         if (width..found).any(|at| !cells.get(at).is_empty()) {

@@ -143,7 +143,7 @@ pub(super) fn is_nothing(text: &str) -> bool {
 }
 
 /// White space, quotes and separators without a neighbour, off both ends.
-fn strip_edges(text: &str) -> &str {
+pub(super) fn strip_edges(text: &str) -> &str {
     let blank = |c: char| c.is_whitespace() || matches!(c, '\'' | '"' | '`' | ',' | ';' | ':' | '|' | '/' | '.');
     text.trim_start_matches(blank).trim_start_matches('=').trim_start_matches(blank).trim_end_matches(blank)
 }

@@ -5,6 +5,7 @@
 //! accepted is valid, and is accepted again as its own E.164 text and yields itself.
 
 mod clean;
+mod date;
 mod fold;
 mod plan;
 #[cfg(test)]
@@ -98,11 +99,17 @@ impl PhoneRules {
         {
             return valid(cell, None).map_err(|wrong| wrong.refusal()).and_then(|found| self.of_type(found));
         }
-        let number = clean::clean(&fold::fold(cell))?;
         let region = match row_region.map(trim) {
             None | Some("") => Ok(self.region),
             Some(text) => region::region(text).map(Some).ok_or(()),
         };
+        let folded = fold::fold(cell);
+        if let Some(date) = date::date(clean::strip_edges(&folded))
+            && (date.timed || !is_written_so(date.groups, region.ok().flatten()))
+        {
+            return Err(Refusal::new(Reason::PhoneIsDate, "a date; the phone may be in another column"));
+        }
+        let number = clean::clean(&folded)?;
         self.settle(&number, region)
     }
 
@@ -182,6 +189,15 @@ impl PhoneRules {
             }
         }
     }
+}
+
+/// Whether people of `home` write the valid number of these digits in these groups.
+fn is_written_so(groups: [&str; 3], home: Option<Region>) -> bool {
+    let Some(home) = home else { return false };
+    let Ok(number) = PHONE_NUMBER_UTIL.parse(groups.concat(), Some(home)) else { return false };
+    let national = PHONE_NUMBER_UTIL.format(&number, PhoneNumberFormat::National);
+    PHONE_NUMBER_UTIL.get_number_type(&number) != PhoneNumberType::Unknown
+        && national.split(|c: char| !c.is_ascii_digit()).filter(|group| !group.is_empty()).eq(groups)
 }
 
 /// Refuses bare digits that are one valid number as national ones and another with a `+` in front.

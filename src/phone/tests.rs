@@ -380,3 +380,16 @@ fn without_a_region_only_international_numbers_are_read() {
     assert_eq!(read_in(None, "+905320000079"), Ok("+905320000079".to_owned()));
     assert_eq!(read_in(None, "wa.me/905320000079"), Ok("+905320000079".to_owned()));
 }
+
+#[test]
+fn a_date_is_no_number_where_any_eight_digits_are_one() {
+    let dates =
+        ["2024-05-17", "17.05.2024", "17/05/1984", "5/17/2024", "1984-12-3", "17.05.2024 10:30", "'17.05.2024."];
+    for region in ["TR", "GR", "DE", "NO", "IS", "DK", "FR", "IT", "US", "AT", "SE", ""] {
+        refused(region, &dates, Reason::PhoneIsDate);
+    }
+    stored("DE", &["030/123456"], "+4930123456");
+    stored("FR", &["01.23.45.67.89"], "+33123456789");
+    stored("DK", &["20.12.34.56"], "+4520123456");
+    stored("NO", &["22 12 19 84", "22121984", "221-21-984"], "+4722121984");
+}

@@ -94,13 +94,13 @@ impl Detector {
         // A byte order mark is stronger than the user's word: in no other character set is it sensible text.
         if let Some((marked, mark)) = Encoding::for_bom(&self.head) {
             let warnings = match wanted {
-                Some((label, wanted)) if wanted != marked && !is_utf16(wanted, marked) => vec![Warning {
-                    code: "encoding_ignored",
-                    message: format!(
+                Some((label, wanted)) if wanted != marked && !is_utf16(wanted, marked) => vec![Warning::new(
+                    "encoding_ignored",
+                    format!(
                         "the file starts with the byte order mark of {}, so --encoding '{label}' was ignored",
                         name(marked)
                     ),
-                }],
+                )],
                 _ => Vec::new(),
             };
             return Ok(Charset { encoding: marked, mark, warnings });
@@ -127,13 +127,13 @@ impl Detector {
         Ok(Charset {
             encoding,
             mark: 0,
-            warnings: vec![Warning {
-                code: "encoding_guessed",
-                message: format!(
+            warnings: vec![Warning::new(
+                "encoding_guessed",
+                format!(
                     "the file is not UTF-8; it was read as {} because {because}, pass --encoding if that is wrong",
                     name(encoding)
                 ),
-            }],
+            )],
         })
     }
 }

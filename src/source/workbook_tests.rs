@@ -96,8 +96,9 @@ fn an_empty_sheet_is_an_empty_file() {
 
 #[test]
 fn the_spool_is_private_made_once_and_the_same_for_the_same_sheet() {
-    let folder = Folder::new();
-    let first = survey_of(&folder, &xlsx(), None).unwrap();
+    // Made once: it holds the time at which it was made.
+    let (folder, book) = (Folder::new(), xlsx());
+    let first = survey_of(&folder, &book, None).unwrap();
     let spool = first.sheet_spool().unwrap().to_owned();
     let name = spool.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with(&format!("{}.sheet-", first.fingerprint.0)) && name.ends_with(".spool"), "{name}");
@@ -107,12 +108,12 @@ fn the_spool_is_private_made_once_and_the_same_for_the_same_sheet() {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(spool.parent().unwrap()), mode(&spool)), (0o700, 0o600));
     }
-    let other = survey_of(&folder, &xlsx(), Some("Başka")).unwrap();
+    let other = survey_of(&folder, &book, Some("Başka")).unwrap();
     assert_ne!(other.sheet_spool(), Some(spool.as_path()));
     assert_eq!(fs::read_dir(spool.parent().unwrap()).unwrap().count(), 2);
     fs::remove_file(&spool).unwrap();
     assert_eq!(first.open_at(0).unwrap_err().code, Code::FileChanged);
-    assert_eq!(survey_of(&folder, &xlsx(), None).unwrap().sheet_spool(), Some(spool.as_path()));
+    assert_eq!(survey_of(&folder, &book, None).unwrap().sheet_spool(), Some(spool.as_path()));
     assert_eq!(text_at(&first, 0).unwrap(), LISTE.as_bytes());
     fs::write(&spool, LISTE.replace("905320000011", "905320000019")).unwrap();
     assert_eq!(text_at(&first, 0).unwrap_err().code, Code::FileChanged);

@@ -47,7 +47,7 @@ pub struct Member {
 }
 
 /// What an opt-out or opt-in did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StatusChange {
     /// Recipients whose status changed.
     pub changed: u64,
@@ -55,6 +55,8 @@ pub struct StatusChange {
     pub created: u64,
     /// Recipients that had that status.
     pub already: u64,
+    /// Phones that are not on the list and had no opt-out to take back.
+    pub unknown: Vec<Phone>,
 }
 
 #[derive(FromRow)]
@@ -112,7 +114,7 @@ impl Store {
         Ok(keys)
     }
 
-    /// Gives recipients a status, all or none; unknown ones are stored with it.
+    /// Gives recipients a status, all or none. An unknown one is stored with an opt-out; an opt-in leaves it unknown.
     pub async fn set_status(&self, list: ListId, phones: &[Phone], status: Status) -> Result<StatusChange, StoreError> {
         // In one order, so that two that change the same people do not wait for each other in a circle.
         let mut phones: Vec<&Phone> = phones.iter().collect();
@@ -122,9 +124,13 @@ impl Store {
         on!(&self.pool, |db, begin| {
             let mut tx = db.begin_with(begin).await?;
             let now = now!(&self.pool, &mut *tx);
-            for phone in &phones {
+            for phone in phones {
                 let before: Option<String> =
                     sqlx::query_scalar(STATUS).bind(list.0).bind(phone.as_str()).fetch_optional(&mut *tx).await?;
+                if before.is_none() && status == Status::Active {
+                    change.unknown.push(phone.clone());
+                    continue;
+                }
                 let written = sqlx::query(SET_STATUS)
                     .bind(list.0)
                     .bind(phone.as_str())

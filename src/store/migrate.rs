@@ -172,10 +172,10 @@ pub async fn migrate(target: &Target, options: &Options, app_role: Option<&str>)
     match &target.0 {
         Kind::Sqlite { .. } => {
             // Opening upgrades SQLite; what is left is to say where it stands.
-            let store = Store::open(target, Access::Create, options).await?;
+            let (store, applied) = Store::open_and_upgrade(target, Access::Create, options).await?;
             let migrated = apply(&store.pool, SCHEMA_VERSION).await;
             store.close().await;
-            migrated
+            migrated.map(|migrated| Migrated { applied, ..migrated })
         }
         Kind::Postgres(_) => {
             let store = Store::connect_postgres(target, options).await?;

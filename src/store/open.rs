@@ -41,7 +41,18 @@ impl Store {
     ///
     /// Errors: `NotFound` where there is nothing and `access` is `Existing`; `Outdated` where an older
     /// PostgreSQL schema needs `migrate`; `Foreign` where the tables are another application's.
+    ///
+    /// A SQLite file that this process cannot write is opened for reading, where `access` is `Existing`.
     pub async fn open(target: &Target, access: Access, options: &Options) -> Result<Self, StoreError> {
+        Self::open_and_upgrade(target, access, options).await.map(|(store, _)| store)
+    }
+
+    /// The same, with the names of the migrations that were applied.
+    pub(crate) async fn open_and_upgrade(
+        target: &Target,
+        access: Access,
+        options: &Options,
+    ) -> Result<(Self, Vec<String>), StoreError> {
         let mut tries = 0;
         loop {
             match Self::try_open(target, access, options).await {
@@ -52,7 +63,7 @@ impl Store {
         }
     }
 
-    async fn try_open(target: &Target, access: Access, options: &Options) -> Result<Self, StoreError> {
+    async fn try_open(target: &Target, access: Access, options: &Options) -> Result<(Self, Vec<String>), StoreError> {
         match &target.0 {
             Kind::Sqlite { path, options: sqlite_options } => {
                 let length = match std::fs::metadata(path) {
@@ -71,39 +82,60 @@ impl Store {
                 if access == Access::Create {
                     sqlite::create_file(path)?;
                 }
-                let pool = Pool::Sqlite(sqlite::connect(sqlite_options).await?);
+                let still = access == Access::Existing && sqlite::is_still(path, lock.as_ref());
+                let sqlite_options = match still {
+                    true => sqlite_options.as_ref().clone().read_only(true).immutable(true),
+                    false => sqlite_options.as_ref().clone(),
+                };
+                let pool = Pool::Sqlite(sqlite::connect(&sqlite_options).await?);
                 let store =
                     Self { target: target.clone(), options: options.clone(), pool, scratch: false, origin: None };
-                let ready = store.make_ready(access).await;
+                let ready = match still {
+                    true => store.find_ready().await.map(|()| Vec::new()),
+                    false => store.make_ready(access).await,
+                };
                 if ready.is_err() {
                     // Left open, its log would stay beside a file that may not be ours.
                     store.close().await;
                 }
                 drop(lock);
-                ready.map(|()| store)
+                ready.map(|applied| (store, applied))
             }
             Kind::Postgres(_) => {
                 let store = Self::connect_postgres(target, options).await?;
-                store.make_ready(access).await?;
-                Ok(store)
+                let applied = store.make_ready(access).await?;
+                Ok((store, applied))
             }
         }
     }
 
-    /// Initialises an empty database if `access` allows, upgrades SQLite, and refuses what is not ours.
-    async fn make_ready(&self, access: Access) -> Result<(), StoreError> {
+    /// Initialises an empty database if `access` allows, upgrades SQLite, and refuses what is not ours. Returns
+    /// the names of the migrations that were applied.
+    async fn make_ready(&self, access: Access) -> Result<Vec<String>, StoreError> {
         match (read_ledger(&self.pool).await?, &self.pool) {
-            (Ledger::Version(version), _) if version >= SCHEMA_VERSION => Ok(()),
-            (Ledger::Version(version), Pool::Sqlite(_)) => apply(&self.pool, version).await.map(drop),
+            (Ledger::Version(version), _) if version >= SCHEMA_VERSION => Ok(Vec::new()),
+            (Ledger::Version(version), Pool::Sqlite(_)) => {
+                apply(&self.pool, version).await.map(|migrated| migrated.applied)
+            }
             (Ledger::Version(found), Pool::Postgres(_)) => Err(StoreError::Outdated { found, wanted: SCHEMA_VERSION }),
             (Ledger::Empty, _) if access == Access::Existing => Err(no_tables(&self.target)),
             (Ledger::Empty, pool) => {
                 if let Pool::Sqlite(db) = pool {
                     sqlx::raw_sql(sqlite::WRITE_AHEAD).execute(db).await?;
                 }
-                apply(pool, 0).await.map(drop)
+                apply(pool, 0).await.map(|migrated| migrated.applied)
             }
             (Ledger::Foreign, _) => Err(foreign(&self.target)),
+        }
+    }
+
+    /// Refuses a database that has to be changed before it can be used.
+    async fn find_ready(&self) -> Result<(), StoreError> {
+        match read_ledger(&self.pool).await? {
+            Ledger::Version(version) if version >= SCHEMA_VERSION => Ok(()),
+            Ledger::Version(found) => Err(StoreError::Outdated { found, wanted: SCHEMA_VERSION }),
+            Ledger::Empty => Err(no_tables(&self.target)),
+            Ledger::Foreign => Err(foreign(&self.target)),
         }
     }
 

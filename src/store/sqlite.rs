@@ -63,6 +63,18 @@ pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// Whether a file can only be read as it lies: this process can write it or its folder not at all (then there is
+/// no `lock`), and no write-ahead log holds more than it does.
+///
+/// SQLite takes nothing but a file that never changes for that. One on a read-only disk is such a file; of one
+/// that only this user may not write, its owner can move pages while it is read, and then the reading fails.
+pub(crate) fn is_still(path: &Path, lock: Option<&OpenLock>) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let no_log = std::fs::metadata(log).map_or(true, |found| found.len() == 0);
+    no_log && (lock.is_none() || OpenOptions::new().write(true).open(path).is_err())
+}
+
 /// A lock of our own beside the file, held while a database is opened and its tables are made.
 ///
 /// Switching a new file to write-ahead logging needs it alone and does not wait by itself.

@@ -145,3 +145,73 @@ fn a_database_on_a_read_only_disk_is_refused() {
     let rejects = disk.path().join("r.csv");
     import(&home, &db).arg("--rejects").arg(rejects).run().refused(2, "unwritable_file");
 }
+
+/// What `export`, `lists` and `jobs` answer from a database.
+fn read_all(home: &Home, db: &Db, nobody: bool) {
+    let enlist = || if nobody { home.as_nobody(db) } else { home.enlist(db) };
+    let export = enlist().args(["export", "--list", "x"]).run().expect(0);
+    assert_eq!(export.text().lines().count(), 11, "{}", export.told());
+    let lists = enlist().args(["lists", "--json"]).run().expect(0);
+    assert_eq!(lists.json()["lists"][0]["recipients"], 10, "{}", lists.told());
+    let jobs = enlist().args(["jobs", "--json"]).run().expect(0);
+    assert_eq!(jobs.json()["jobs"].as_array().map(Vec::len), Some(1), "{}", jobs.told());
+    let phone = data::phone(1);
+    enlist().args(["opt-out", "--list", "x", &phone, "--json"]).run().refused(2, "database_read_only");
+}
+
+#[test]
+fn a_database_that_cannot_be_written_can_be_read() {
+    if !can_mount() {
+        return;
+    }
+    let disk = Tmpfs::of(20 * MIB);
+    let db = Db::fresh(Engine::Sqlite).via(format!("sqlite:{}", disk.path().join("x.db").display()));
+    let home = home_with(&data::clean(10, 1));
+    import(&home, &db).run().expect(0);
+    disk.freeze();
+    read_all(&home, &db, false);
+    let absent = db.via(format!("sqlite:{}", disk.path().join("y.db").display()));
+    home.enlist(&absent).args(["lists", "--json"]).run().refused(2, "database_not_found");
+    // A folder, and a file in an open folder, that another user may not write.
+    for open_folder in [false, true] {
+        let folder = home.path().join(if open_folder { "open" } else { "shut" });
+        std::fs::create_dir(&folder).unwrap();
+        let theirs = db.via(format!("sqlite:{}", folder.join("x.db").display()));
+        import(&home, &theirs).arg("--again").run().expect(0);
+        let mode = |path: &std::path::Path, mode| {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
+        };
+        mode(&folder.join("x.db"), 0o644);
+        mode(&folder, if open_folder { 0o777 } else { 0o755 });
+        read_all(&home, &theirs, true);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "something was left beside the database");
+    }
+}
+
+#[test]
+fn a_log_that_cannot_be_read_without_writing_is_no_silent_loss() {
+    if !can_mount() {
+        return;
+    }
+    let disk = Tmpfs::of(20 * MIB);
+    let db = Db::fresh(Engine::Sqlite).via(format!("sqlite:{}", disk.path().join("x.db").display()));
+    let home = home_with(&data::clean(10, 1));
+    import(&home, &db).run().expect(0);
+    // A writer that is killed leaves its last commits in the log.
+    home.write("more.csv", data::clean(20_000, 2));
+    let line = ["import", "more.csv", "--list", "x", "--batch-size", "500", "--json"];
+    let mut running = home.enlist(&db).args(line).spawn();
+    crate::common::wait::wait_until("rows are committed", std::time::Duration::from_secs(60), || {
+        running.ended() || db.committed_rows() > 500
+    });
+    running.kill9();
+    let log = disk.path().join("x.db-wal");
+    if std::fs::metadata(&log).map_or(0, |found| found.len()) == 0 {
+        panic!("the killed writer left no log");
+    }
+    // What is read without the log would be older than what was committed.
+    let _ = std::fs::remove_file(disk.path().join("x.db-shm"));
+    disk.freeze();
+    let output = home.enlist(&db).args(["export", "--list", "x", "-o", "out.csv", "--json"]).run();
+    output.refused(2, "database_read_only");
+}
