@@ -22,6 +22,7 @@ mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+mod once;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;

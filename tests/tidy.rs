@@ -30,6 +30,7 @@ const WORDS: &[&str] = &[
     "backoff",
     "limits",
     "verdict",
+    "once",
 ];
 /// Read by everybody above the words.
 const GROUND: &[&str] = &["clock", "crash", "reject_file"];
