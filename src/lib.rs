@@ -21,7 +21,7 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] [`notification`] [`destination`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`once`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] [`notification`] [`destination`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
 //! | times | [`window`] | who claims a window |
 //! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] [`notify`] | one another |
@@ -107,6 +107,13 @@
 //!   before it sweeps, so that living holders renew their leases first.
 //! * `NOTIFY` is a hint, looking is what counts. Workers look without a write lock on SQLite.
 //!
+//! # Handlers that may be called twice
+//!
+//! The same rules serve callers of the library: [`store::Store::once`] holds a key of `job_runs` under a lease,
+//! a fence and an owner while a handler runs, and keeps its answer; [`store::Store::once_in`] commits key,
+//! answer and what the handler wrote together. Their keys have a prefix that no run key of an import has; the
+//! words are in [`once`].
+//!
 //! # Where this differs from what one might expect
 //!
 //! * Records are split by our own decoder: a stray quote costs its own line only, line ends of any mix are
@@ -148,6 +155,7 @@ pub mod nearest;
 pub mod normalise;
 pub mod notification;
 pub mod notify;
+pub mod once;
 pub mod owner;
 pub mod phone;
 pub mod position;

@@ -23,9 +23,13 @@ mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+<<<<<<< HEAD
 mod newcomer;
 #[cfg(feature = "failpoints")]
 mod notifications;
+=======
+mod once;
+>>>>>>> once
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;

@@ -32,6 +32,7 @@ const WORDS: &[&str] = &[
     "verdict",
     "notification",
     "destination",
+    "once",
 ];
 /// Read by everybody above the words.
 const GROUND: &[&str] = &["clock", "crash", "reject_file"];

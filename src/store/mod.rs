@@ -15,11 +15,16 @@ mod findings;
 mod finish;
 mod hints;
 mod job_row;
+mod key_rows;
+mod key_sweep;
 mod lists;
 mod members;
 mod migrate;
 mod notice;
 mod notifications;
+mod once;
+mod once_inside;
+mod once_key;
 mod open;
 mod outlook;
 mod overlay;
@@ -48,10 +53,14 @@ pub use error::StoreError;
 pub use findings::Finding;
 pub use hints::Hints;
 pub use job_row::{AttemptRow, JobError, JobRow, Payload};
+pub use key_rows::{HeldKey, KeyClaim};
+pub use key_sweep::ResetKeys;
 pub use lists::{Created, ListRow};
 pub use members::{Member, Status, StatusChange};
 pub use migrate::{Migrated, migrate, migration_sql};
 pub use notifications::{ClaimedNotification, Kept, NotificationRow};
+pub use once_inside::Inside;
+pub use once_key::OnceError;
 pub use open::{Access, Options};
 pub use outlook::Outlook;
 pub use session::{Beat, Lease, Session};
@@ -59,6 +68,9 @@ pub use sweep::Swept;
 pub use target::{Engine, Target};
 pub use windows::{ClaimedWindows, PassRun, Schedule, ScheduleRow};
 pub use workers::WorkerRow;
+
+/// The driver, for handlers that write inside [`Store::once_in`]: use this one and not another version.
+pub use sqlx;
 
 /// The connections of one process to one database. Cheap to clone.
 #[derive(Debug, Clone)]

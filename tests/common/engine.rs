@@ -62,6 +62,11 @@ impl Db {
         Self { engine: self.engine, url, folder: None, keeper: Keeper::SomebodyElse }
     }
 
+    /// The database of another value, to look at from elsewhere.
+    pub(crate) fn seen(engine: Engine, url: &str) -> Self {
+        Self { engine, url: url.to_owned(), folder: None, keeper: Keeper::SomebodyElse }
+    }
+
     /// The SQLite file.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.path().join("enlist.db"))
