@@ -19,7 +19,8 @@ Examples:
   enlist config --config ./enlist.toml --json
 
 An option wins over a variable, a variable over the configuration file. Keys of the file: database_url,
-database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress.")]
+database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress;
+[passes] sweep, reconcile, prune, audit; [retention] keys, rejects, jobs.")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -55,7 +56,7 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
         origin.push_str(" (only if it holds enlist's tables)");
     }
     let given = &context.given;
-    Ok(vec![
+    let mut rows = vec![
         ["database".to_owned(), choice.target.to_string(), origin],
         row("region", config.region.as_ref(), "none", Clone::clone),
         row("batch_size", config.batch_size.as_ref(), "by engine", ToString::to_string),
@@ -67,7 +68,9 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
             format!("{color:?}").to_lowercase()
         }),
         row("progress", given.progress.as_ref(), &on(context.display == Display::Progress), |progress| on(*progress)),
-    ])
+    ];
+    rows.extend(config.passes.rows());
+    Ok(rows)
 }
 
 fn row<T>(key: &str, valued: Option<&Valued<T>>, default: &str, text: impl Fn(&T) -> String) -> [String; 3] {
