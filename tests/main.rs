@@ -26,6 +26,8 @@ mod memory;
 mod opening;
 mod outage;
 #[cfg(feature = "failpoints")]
+mod passes;
+#[cfg(feature = "failpoints")]
 mod queue;
 mod readers;
 mod refusals;

@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use crate::clock::Stopwatch;
+use crate::crash;
 use crate::job::ListId;
 use crate::store::{Store, StoreError, now, on};
 
@@ -87,7 +88,9 @@ impl Store {
                 told.left = crate::run::count_of(lists.len() - n);
                 break;
             }
+            tracing::debug!(list = %name, "counting a list");
             let counted = self.count_recipients(*list).await?;
+            crash::point("reconcile::counted");
             if !self.state_count(*list, *stated, counted).await? {
                 told.busy += 1;
                 continue;
