@@ -76,7 +76,7 @@ both! {
         assert!(gap.text().contains("lane 2 of 4: nothing covers bytes "), "{}", gap.told());
         plant(
             &format!("DELETE FROM job_lanes WHERE job_id = {b} AND lane = 3"),
-            &[("lanes_incomplete", job_b.clone())],
+            &[("lanes_incomplete", job_b)],
         );
         let result = match db.engine {
             Engine::Sqlite => "json_set(result, '$.rows', 1)",
@@ -84,7 +84,7 @@ both! {
         };
         plant(
             &format!("UPDATE jobs SET result = {result} WHERE id = {a}"),
-            &[("counts_do_not_add_up", job_a.clone()), ("counts_differ", job_a.clone())],
+            &[("counts_do_not_add_up", job_a.clone()), ("counts_differ", job_a)],
         );
         let phone = data::phone(3);
         let planted = plant(

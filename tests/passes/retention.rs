@@ -2,7 +2,6 @@
 
 use crate::common::cli::Home;
 use crate::common::data;
-use crate::common::engine::Db;
 use crate::passes::{DAY, ago, backdate, belongings, cancel, import, kill_import, pass, rows};
 use crate::queue::field;
 

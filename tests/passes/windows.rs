@@ -6,7 +6,6 @@ use enlist::holder;
 use enlist::store::{Schedule, Store};
 use enlist::window::{CATCH_UP_MOST, CatchUp};
 
-use crate::common::engine::Db;
 use crate::passes::{ago, rows};
 use crate::store::open;
 
