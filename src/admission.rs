@@ -51,7 +51,7 @@ pub struct Known {
     pub same_rules: bool,
     /// For a finished job: nothing came into the list since, and its keys are whole.
     pub replayable: bool,
-    /// Its batch keys were pruned, so it cannot go on.
+    /// Retention removed batch keys or refused rows of it, so it cannot go on.
     pub pruned: bool,
 }
 

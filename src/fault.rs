@@ -266,6 +266,9 @@ codes! {
     Terminated "terminated" Terminated
         "stopped by SIGTERM after the batch in hand"
         "run the same command again; it resumes";
+    NotAudited "not_audited" Failed
+        "the audit could not look at everything, so nobody knows whether something is wrong"
+        "put right what the message names and run it again";
     Internal "internal" Failed
         "something happened that should be impossible"
         "please report it with the message";

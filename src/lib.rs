@@ -67,7 +67,8 @@
 //!    the program ([`settings::RULES_VERSION`]): superseded, a new generation starts at byte 0.
 //! 10. **Reruns.** A finished import answers from its stored result, unless another import wrote into the list
 //!     since. `--again` forces a new generation or joins its unfinished one. Takeover at once only of a holder
-//!     that is provably dead ([`owner::is_dead`]); everything unreadable waits for the lease.
+//!     that is provably dead ([`owner::is_dead`]); everything unreadable waits for the lease. A job of which
+//!     retention removed something is never resumed: a new generation begins.
 //! 11. **Direct jobs** (`import`) are never claimed by workers, are not charged attempts when killed, and take
 //!     over by compare-and-set on fence and owner. An import of a queued job runs it at once; stopped, it goes
 //!     back to the workers.
@@ -87,7 +88,7 @@
 //!     of a session is named `enlist/JOB/FENCE`, and a takeover terminates those sessions first, then bumps the
 //!     fence, and only then reads positions. On SQLite a process stopped inside a write transaction holds the
 //!     file: others wait and say so.
-//! 17. **The database's clock** judges leases. Isolation is READ COMMITTED, set explicitly; deadlocks and
+//! 17. **The database's clock** judges leases, windows and ages. Isolation is READ COMMITTED, set explicitly; deadlocks and
 //!     serialisation failures are retried per part with jitter.
 //!
 //! # The queue
@@ -130,6 +131,14 @@
 //! * A notification of a job's end has the key job key + generation + number of the end + state. The number is
 //!   counted in `jobs.ends`, because a queued job can be cancelled twice under one fence. It is written by
 //!   `announce!` in the transaction of the end; [`delivery`] claims it, calls through [`notify`] and marks it.
+//! * A pass needs no leader: a window is claimed by moving the schedule's mark forward by compare-and-set. A claim
+//!   is not given back when its process dies; every pass looks at everything, so the next window makes up for it.
+//! * Retention marks a job before the first of its rows goes, keeps the sum of its keys as its result, and checks
+//!   in each statement that the job is finished. Keys go before their job: left behind, they would stop a later
+//!   job of the same content.
+//! * Reconciling locks nothing while it counts; the count is written only if no job of the list began or ended
+//!   meanwhile. An audit reads by pages without a snapshot: what it finds wrong with a job counts only if retention
+//!   did not touch that job meanwhile.
 //! * There is no foreign key from `recipients` to `lists`: it costs a lookup per row, and a distributed table
 //!   cannot have it. Lists are never deleted.
 

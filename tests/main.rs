@@ -23,17 +23,16 @@ mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
-<<<<<<< HEAD
 mod newcomer;
 #[cfg(feature = "failpoints")]
 mod notifications;
-=======
 mod once;
->>>>>>> once
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
 mod pages;
+#[cfg(feature = "failpoints")]
+mod passes;
 #[cfg(feature = "failpoints")]
 mod queue;
 mod readers;

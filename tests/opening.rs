@@ -107,9 +107,10 @@ fn an_older_sqlite_schema_is_upgraded_on_first_use() {
     let db = Db::fresh(Engine::Sqlite);
     let home = filled(&db);
     // What cannot be added twice is taken away: the rest is as an older program left it.
-    db.execute(
-        "DELETE FROM schema_migrations; ALTER TABLE jobs DROP COLUMN beat_at; ALTER TABLE jobs DROP COLUMN ends",
-    );
+    db.execute("DELETE FROM schema_migrations; DROP INDEX jobs_with_rejects; DROP INDEX jobs_pruning");
+    for column in ["beat_at", "rejects_pruned_at", "pruning", "ends"] {
+        db.execute(&format!("ALTER TABLE jobs DROP COLUMN {column}"));
+    }
     home.enlist(&db).arg("lists").run().expect(0);
     assert!(db.number("SELECT count(*) FROM schema_migrations").is_some_and(|rows| rows > 0));
     assert_eq!(import(&home, &db).expect(0).json()["replayed"], true);

@@ -14,6 +14,17 @@ CREATE INDEX IF NOT EXISTS jobs_input ON jobs (list_id, fingerprint);
 
 CREATE INDEX IF NOT EXISTS jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
 
+-- Retention: a mark is set before the first row goes; `pruning` says that rows behind a mark may be left.
+ALTER TABLE jobs ADD COLUMN rejects_pruned_at INTEGER;
+ALTER TABLE jobs ADD COLUMN pruning INTEGER NOT NULL DEFAULT 0 CHECK (pruning IN (0, 1));
+
+CREATE INDEX IF NOT EXISTS jobs_with_keys ON jobs (finished_at) WHERE keys_pruned_at IS NULL AND finished_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS jobs_with_rejects ON jobs (finished_at)
+    WHERE rejects_pruned_at IS NULL AND finished_at IS NOT NULL;
+
+CREATE INDEX IF NOT EXISTS jobs_pruning ON jobs (id) WHERE pruning;
+
 CREATE INDEX IF NOT EXISTS job_runs_held ON job_runs (key) WHERE status = 'running';
 
 -- Processes that run queued jobs; a row tells when one was last there.

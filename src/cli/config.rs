@@ -3,6 +3,9 @@
 //! Owns the file's place, keys and checks. It does not know what the values do. Invariant: a key that is
 //! not known is an error, never ignored; the working directory is never looked at.
 
+mod entry;
+mod passes;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,8 +15,10 @@ use crate::cli::notify::NotifyConfig;
 use crate::cli::values;
 use crate::fault::{Code, Fault};
 use crate::job::LANES_MAX;
-use crate::nearest::nearest;
 use crate::queue::PassTimes;
+
+pub(crate) use entry::Entry;
+pub(crate) use passes::PassConfig;
 
 /// The environment as it was when the program began.
 #[derive(Debug, Clone, Default)]
@@ -133,10 +138,12 @@ pub(crate) struct Config {
     pub(crate) progress: Option<Valued<bool>>,
     /// `[notify]`.
     pub(crate) notify: NotifyConfig,
+    /// `[passes]` and `[retention]`.
+    pub(crate) passes: PassConfig,
 }
 
 /// The keys of the file.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "database_url",
     "database_url_file",
     "region",
@@ -148,6 +155,8 @@ const KEYS: [&str; 11] = [
     "color",
     "progress",
     "notify",
+    "passes",
+    "retention",
 ];
 
 impl Config {
@@ -195,7 +204,9 @@ impl Config {
                 "color" => config.color = Some(entry.word()?),
                 "progress" => config.progress = Some(entry.switch()?),
                 "notify" => config.notify = NotifyConfig::parse(&entry)?,
-                _ => return Err(entry.unknown()),
+                "passes" => config.passes.read_times(&entry)?,
+                "retention" => config.passes.read_retention(&entry)?,
+                _ => return Err(entry.unknown(&KEYS)),
             }
         }
         if config.database_url.is_some() && config.database_url_file.is_some() {
@@ -207,64 +218,9 @@ impl Config {
 }
 
 impl Config {
-    /// When the scheduled passes run.
+    /// When the scheduled passes run, and how long things are kept.
     pub(crate) fn pass_times(&self) -> PassTimes {
-        PassTimes::default()
-    }
-}
-
-/// One key of the file with its value.
-pub(crate) struct Entry<'a> {
-    pub(crate) path: &'a Path,
-    pub(crate) key: &'a str,
-    pub(crate) value: &'a toml::Value,
-}
-
-impl Entry<'_> {
-    fn valued<T>(&self, value: T) -> Valued<T> {
-        Valued::new(value, Origin::File(self.path.to_owned()))
-    }
-
-    pub(crate) fn wrong(&self, what: &str) -> Fault {
-        Fault::new(Code::Config, format!("{} in '{}': {what}", self.key, self.path.display()))
-    }
-
-    pub(crate) fn text<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<Valued<T>, Fault> {
-        let text = self.value.as_str().ok_or_else(|| self.wrong("a text in quotes is expected"))?;
-        read(text).map(|value| self.valued(value)).map_err(|why| self.wrong(&why))
-    }
-
-    fn word<T: clap::ValueEnum>(&self) -> Result<Valued<T>, Fault> {
-        self.text(|text| {
-            T::from_str(text, false).map_err(|_| {
-                let words = T::value_variants().iter().filter_map(clap::ValueEnum::to_possible_value);
-                let words: Vec<_> = words.map(|word| word.get_name().to_owned()).collect();
-                format!("'{text}' is none of {}", words.join(", "))
-            })
-        })
-    }
-
-    fn number<T: TryFrom<i64> + Copy + PartialOrd + std::fmt::Display>(
-        &self,
-        min: T,
-        max: T,
-    ) -> Result<Valued<T>, Fault> {
-        let number = self.value.as_integer().and_then(|n| T::try_from(n).ok()).filter(|n| *n >= min && *n <= max);
-        number
-            .map(|n| self.valued(n))
-            .ok_or_else(|| self.wrong(&format!("a whole number from {min} to {max} is expected")))
-    }
-
-    fn switch(&self) -> Result<Valued<bool>, Fault> {
-        self.value.as_bool().map(|on| self.valued(on)).ok_or_else(|| self.wrong("true or false is expected"))
-    }
-
-    fn unknown(&self) -> Fault {
-        let fault = Fault::new(Code::Config, format!("'{}' has an unknown key '{}'", self.path.display(), self.key));
-        match nearest(self.key, KEYS).first() {
-            Some(near) => fault.hint(format!("did you mean '{near}'?")),
-            None => fault.hint(format!("the keys are {}", KEYS.join(", "))),
-        }
+        self.passes.times()
     }
 }
 

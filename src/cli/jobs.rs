@@ -94,6 +94,10 @@ async fn retried(store: &Store, which: JobRef) -> Result<JobRow, Fault> {
         let message = format!("job {} was begun by 'enlist import', which also goes on with it", row.id);
         return Err(Fault::new(Code::JobState, message).hint("run the same import command again"));
     }
+    if row.is_pruned() && matches!(row.state, State::Failed | State::Cancelled) {
+        let message = format!("retention removed what job {} had recorded, so it cannot go on", row.id);
+        return Err(Fault::new(Code::JobState, message).hint("enqueue the same file again: it begins anew"));
+    }
     Ok(store.retry_job(row.id).await?)
 }
 

@@ -4,6 +4,7 @@
 //! is anything printed, and every way out of `run` is an `Exit`.
 
 mod answer;
+mod audit;
 mod check;
 mod completions;
 mod config;
@@ -12,6 +13,7 @@ mod doctor;
 mod enqueue;
 mod explain;
 mod export;
+mod findings;
 mod global;
 mod import;
 mod jobs;
@@ -99,6 +101,8 @@ enum Command {
     Pass(pass::Args),
     /// Look for what is wrong with the database
     Doctor(doctor::Args),
+    /// Look for what should be impossible, in every job and recipient
+    Audit(audit::Args),
     /// Show each setting and where it came from
     Config(settings::Args),
     /// Tell what a reason or an error code means and what to do about it
@@ -154,6 +158,7 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
         Command::OptOut(args) => suppression::opt_out(context, &args).await,
         Command::OptIn(args) => suppression::opt_in(context, &args).await,
         Command::Migrate(args) => migrate::run(context, &args).await,
+        Command::Audit(args) => audit::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Config(args) => settings::run(context, &args),
         Command::Explain(args) => explain::run(context, &args),

@@ -44,12 +44,9 @@ pub(crate) struct NotifyConfig {
 impl NotifyConfig {
     /// Reads the table `[notify]`.
     pub(crate) fn parse(entry: &Entry<'_>) -> Result<Self, Fault> {
-        let table = entry.value.as_table().ok_or_else(|| entry.wrong("a table [notify] is expected"))?;
         let mut found = Self::default();
-        for (key, value) in table {
-            let name = format!("notify.{key}");
-            let entry = Entry { path: entry.path, key: &name, value };
-            match key.as_str() {
+        entry.each(|entry, name| {
+            match name {
                 "url" => found.url = Some(entry.text(Endpoint::parse)?),
                 "receiver" => found.receiver = Some(entry.text(receiver)?),
                 "lookup_url" => found.lookup_url = Some(entry.text(Endpoint::parse)?),
@@ -59,12 +56,10 @@ impl NotifyConfig {
                 }
                 "give_up" => found.give_up = Some(entry.text(give_up)?),
                 "timeout" => found.timeout = Some(entry.text(timeout)?),
-                _ => {
-                    let message = format!("'{}' has an unknown key '{name}'", entry.path.display());
-                    return Err(Fault::new(Code::Config, message).hint(format!("the keys are {}", KEYS.join(", "))));
-                }
+                _ => return Err(entry.unknown(&KEYS)),
             }
-        }
+            Ok(())
+        })?;
         let asks = found.receiver.as_ref().is_some_and(|receiver| receiver.value == Receiver::Lookup);
         match (asks, &found.lookup_url) {
             (true, None) => Err(entry.wrong("receiver = \"lookup\" needs a lookup_url")),

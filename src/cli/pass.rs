@@ -14,7 +14,8 @@ use crate::store::Access;
 #[command(after_help = "\
 Examples:
   enlist pass sweep
-  enlist pass sweep --json
+  enlist pass prune
+  enlist pass reconcile --json
 
 Workers run each pass once per window by themselves; this runs one now.")]
 pub(crate) struct Args {
@@ -45,18 +46,39 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
 }
 
 /// `name value, name value` of a flat object; lists are counted and named.
-fn told(result: &serde_json::Value) -> String {
+pub(crate) fn told(result: &serde_json::Value) -> String {
     let Some(fields) = result.as_object() else { return result.to_string() };
     let words: Vec<String> = fields
         .iter()
         .map(|(name, value)| match value.as_array() {
             Some(items) if items.is_empty() => format!("no {name}"),
             Some(items) => {
-                let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                let items: Vec<String> = items.iter().map(item).collect();
                 format!("{name} {}", items.join(", "))
             }
             None => format!("{name} {value}"),
         })
         .collect();
     words.join("; ")
+}
+
+/// One of a list: a number or a word, or the fields of an object in brackets.
+fn item(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::Object(_) => format!("({})", told(value)),
+        serde_json::Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_is_told_in_words() {
+        let result = serde_json::json!({ "jobs": [], "drifts": [{ "list": "a", "stated": 1 }], "keys": 2 });
+        assert_eq!(told(&result), "drifts (list \"a\"; stated 1); no jobs; keys 2");
+        assert_eq!(told(&serde_json::json!({ "jobs": [3, 4] })), "jobs 3, 4");
+    }
 }

@@ -45,6 +45,8 @@ struct Body {
     rejected: u64,
     reasons: Vec<ReasonBody>,
     file: Option<String>,
+    /// When retention began to remove them.
+    removed_at: Option<String>,
 }
 
 /// Runs the command.
@@ -59,6 +61,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         let message = format!("'{}' is the file that was imported", path.display());
         return Err(Fault::new(Code::RejectsIsInput, message).hint("choose another path for -o"));
     }
+    let removed_at = job.rejects_pruned_at.map(|at| at.to_string());
+    if let Some(at) = &removed_at {
+        context.note(&format!("retention removed the refused rows of job {} at {at}", job.id));
+    }
     if context.style == Style::Text || output.is_some() {
         let written = write(&store, job.id, &job.payload.settings, output).await?;
         if context.style == Style::Text {
@@ -71,7 +77,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     let reasons: Vec<ReasonBody> = store.reason_counts(job.id).await?.iter().map(ReasonBody::of).collect();
     let rejected = reasons.iter().map(|reason| reason.rows).sum();
     let file = output.map(|path| path.display().to_string());
-    context.answer(Exit::Done, &Body { job: job.id, rejected, reasons, file }, "")
+    context.answer(Exit::Done, &Body { job: job.id, rejected, reasons, file, removed_at }, "")
 }
 
 /// Writes a job's reject file to `path`, or to standard output; returns how many rows it holds.

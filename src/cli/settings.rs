@@ -20,8 +20,9 @@ Examples:
   enlist config --config ./enlist.toml --json
 
 An option wins over a variable, a variable over the configuration file. Keys of the file: database_url,
-database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress,
-and the table [notify]: url, receiver, lookup_url, secret_file, give_up, timeout.")]
+database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress;
+[notify] url, receiver, lookup_url, secret_file, give_up, timeout; [passes] sweep, reconcile, prune,
+audit; [retention] keys, rejects, jobs.")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -71,6 +72,7 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
         row("progress", given.progress.as_ref(), &on(context.display == Display::Progress), |progress| on(*progress)),
     ];
     rows.extend(notify::rows(&context.variables, &config.notify));
+    rows.extend(config.passes.rows());
     Ok(rows)
 }
 

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::cli::text::{counted, elapsed, thousands};
 use crate::fault::{Code, Warning};
-use crate::import::report::Report;
+use crate::import::report::{REJECTS_REMOVED, Report};
 use crate::job::{JobId, State};
 
 /// How many reasons are shown.
@@ -195,7 +195,8 @@ fn advice(report: &Report, job: JobId, rejects_file: Option<&Path>) -> Vec<Strin
     if matches!(code, Some(Code::Interrupted | Code::Terminated)) {
         next.push("the same command again, to go on".to_owned());
     }
-    if report.counts.rejected > 0 {
+    let removed = report.warnings.iter().any(|warning| warning.code == REJECTS_REMOVED);
+    if report.counts.rejected > 0 && !removed {
         if rejects_file.is_none() {
             next.push(format!("enlist rejects {job} -o rejects.csv"));
         }

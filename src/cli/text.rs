@@ -53,9 +53,13 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS.get(unit).copied().unwrap_or_default())
 }
 
-/// A duration as it is written on the command line: `30s`, `10m`, `1h`.
+/// A duration as it is written on the command line: `30s`, `10m`, `24h`, `30d`.
 pub(crate) fn duration_word(duration: Duration) -> String {
     let millis = duration.as_millis();
+    // A day is usually called 24 hours.
+    if millis > 86_400_000 && millis.is_multiple_of(86_400_000) {
+        return format!("{}d", millis / 86_400_000);
+    }
     for (unit, size) in [("h", 3_600_000), ("m", 60_000), ("s", 1000)] {
         if millis >= size && millis.is_multiple_of(size) {
             return format!("{}{unit}", millis / size);
@@ -155,6 +159,8 @@ mod tests {
         assert_eq!(elapsed(Duration::from_secs(7500)), "2 h 5 min");
         assert_eq!(duration_word(Duration::from_secs(90)), "90s");
         assert_eq!(duration_word(Duration::from_secs(3600)), "1h");
+        assert_eq!(duration_word(Duration::from_secs(86_400)), "24h");
+        assert_eq!(duration_word(Duration::from_secs(30 * 86_400)), "30d");
     }
 
     #[test]

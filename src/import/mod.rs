@@ -33,7 +33,7 @@ use crate::clock::Stopwatch;
 use crate::fault::{Code, Exit, Fault, REGION_HINT};
 use crate::import::entrance::Entered;
 use crate::import::held::{Hand, Runner, span_of};
-use crate::import::report::{Event, Report, Request, Warning};
+use crate::import::report::{Event, REJECTS_REMOVED, Report, Request, Warning};
 use crate::list::ListName;
 use crate::location::Location;
 use crate::phone::PhoneRules;
@@ -206,6 +206,10 @@ async fn describe(store: &Store, report: &mut Report) {
         report.state = Some(job.state);
         if let Some(result) = job.result {
             report.counts = result;
+        }
+        if let Some(at) = job.rejects_pruned_at.filter(|_| report.counts.rejected > 0) {
+            let message = format!("the refused rows themselves were removed at {at}, as retention says");
+            report.warnings.push(Warning::new(REJECTS_REMOVED, message));
         }
     }
     if let Ok(attempts) = store.attempts(id).await {

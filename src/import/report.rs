@@ -28,6 +28,9 @@ pub use crate::fault::Warning;
 pub use crate::limits::Budget;
 pub use crate::reject::ReasonCount;
 
+/// The code of the warning that there is no reject file to be had any more.
+pub const REJECTS_REMOVED: &str = "rejects_removed";
+
 /// How long to wait for another holder of the same import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {

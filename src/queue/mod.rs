@@ -30,7 +30,7 @@ use crate::stop::Stop;
 use crate::store::{Claimed, Store, StoreError};
 
 pub use outlook::{Reason, reasons};
-pub use passes::{Pass, PassTimes, run_pass};
+pub use passes::{Health, Pass, PassHealth, PassTimes, health, run_pass};
 
 /// What a worker is asked to do.
 #[derive(Debug, Clone)]

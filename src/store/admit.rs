@@ -80,10 +80,13 @@ pub(crate) const CONCERNED: &str = jobs_where!(
      ORDER BY j.id"
 );
 
-/// Imports that wrote into the list after job $2 finished, whatever became of them.
+/// Imports that wrote into the list after job $2 finished, whatever became of them. Where keys were removed, the sum
+/// that is kept of them tells whether there were any.
 pub(crate) const SINCE: &str = "SELECT count(*) FROM jobs o JOIN jobs me ON me.id = $2
     WHERE o.list_id = $1 AND o.id <> me.id
       AND ((o.state = 'done' AND o.finished_at >= me.finished_at)
+        OR (o.state <> 'done' AND o.keys_pruned_at IS NOT NULL AND o.result IS NOT NULL
+            AND o.finished_at >= me.finished_at)
         OR (o.state <> 'done' AND EXISTS
              (SELECT 1 FROM job_runs r WHERE r.job_id = o.id AND r.completed_at >= me.finished_at)))";
 
@@ -94,10 +97,12 @@ const CREATE: &str = "INSERT INTO jobs (kind, key, generation, direct, list_id, 
 
 pub(crate) const CREATE_LANE: &str = "INSERT INTO job_lanes (job_id, lane, byte, line) VALUES ($1, $2, $3, $4)";
 
+/// What lost keys or rejects to retention cannot go on; `admission` begins anew, and this holds when it came in between.
 const CLAIM: &str = "UPDATE jobs
     SET state = 'running', fence = fence + 1, owner = $2, lease_until = $3, started_at = COALESCE(started_at, $4),
         beat_at = $4, finished_at = NULL, error = NULL, cancel_requested_at = NULL, pause_requested_at = NULL
     WHERE id = $1 AND state IN ('queued', 'interrupted', 'failed', 'cancelled')
+      AND keys_pruned_at IS NULL AND rejects_pruned_at IS NULL
     RETURNING fence";
 
 pub(crate) const SUPERSEDE: &str = "UPDATE jobs
@@ -317,7 +322,7 @@ impl Ask {
             same_source: job.payload.source == self.payload.source && names_one_input(&self.payload.source),
             same_rules: job.rules_version == RULES_VERSION,
             replayable: false,
-            pruned: job.keys_pruned_at.is_some(),
+            pruned: job.is_pruned(),
         }
     }
 }

@@ -39,7 +39,8 @@ const CREATE: &str = "INSERT INTO jobs (kind, key, generation, direct, list_id, 
 const HAND_OVER: &str = "UPDATE jobs
     SET state = 'queued', direct = $2, queue = $3, priority = $4, run_at = $5, max_attempts = $6, attempts = 0,
         finished_at = NULL, error = NULL, cancel_requested_at = NULL, pause_requested_at = NULL
-    WHERE id = $1 AND state IN ('interrupted', 'failed', 'cancelled')";
+    WHERE id = $1 AND state IN ('interrupted', 'failed', 'cancelled')
+      AND keys_pruned_at IS NULL AND rejects_pruned_at IS NULL";
 
 impl Store {
     /// Puts an import into a queue, or says which job it is already.

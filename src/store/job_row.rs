@@ -76,7 +76,7 @@ pub struct JobRow {
     pub owner: Option<String>,
     /// Until when, by the database's clock.
     pub lease_until: Option<Timestamp>,
-    /// Its figures, once it is done.
+    /// Its figures, once it is done, or once its run keys are removed.
     pub result: Option<Counts>,
     /// Why it stopped or failed.
     pub error: Option<JobError>,
@@ -100,8 +100,10 @@ pub struct JobRow {
     pub finished_at: Option<Timestamp>,
     /// When a person asked to cancel it.
     pub cancel_requested_at: Option<Timestamp>,
-    /// When retention removed its run keys.
+    /// When retention began to remove its run keys; `result` holds their sum since.
     pub keys_pruned_at: Option<Timestamp>,
+    /// When retention began to remove its refused rows.
+    pub rejects_pruned_at: Option<Timestamp>,
 }
 
 /// One session of work on a job.
@@ -153,6 +155,14 @@ pub(crate) struct Row {
     finished_at: Option<Timestamp>,
     cancel_requested_at: Option<Timestamp>,
     keys_pruned_at: Option<Timestamp>,
+    rejects_pruned_at: Option<Timestamp>,
+}
+
+impl JobRow {
+    /// Whether retention removed something that going on would need.
+    pub fn is_pruned(&self) -> bool {
+        self.keys_pruned_at.is_some() || self.rejects_pruned_at.is_some()
+    }
 }
 
 impl TryFrom<Row> for JobRow {
@@ -193,6 +203,7 @@ impl TryFrom<Row> for JobRow {
             finished_at: row.finished_at,
             cancel_requested_at: row.cancel_requested_at,
             keys_pruned_at: row.keys_pruned_at,
+            rejects_pruned_at: row.rejects_pruned_at,
         })
     }
 }
@@ -204,7 +215,7 @@ macro_rules! jobs_where {
             "SELECT j.id, j.key, j.generation, j.list_id, l.name AS list_name, j.fingerprint, j.payload,
                j.rules_version, j.lanes, j.batch_rows, j.state, j.direct, j.attempts, j.rescues, j.fence, j.owner,
                j.lease_until, j.result, j.error, j.created_at, j.started_at, j.finished_at, j.cancel_requested_at,
-               j.keys_pruned_at, j.queue, j.priority, j.run_at, j.max_attempts, j.beat_at, j.progress
+               j.keys_pruned_at, j.rejects_pruned_at, j.queue, j.priority, j.run_at, j.max_attempts, j.beat_at, j.progress
              FROM jobs j LEFT JOIN lists l ON l.id = j.list_id ",
             $rest
         )

@@ -6,6 +6,7 @@
 
 mod admit;
 mod attempt;
+mod audit;
 mod claim;
 mod commit;
 mod enqueue;
@@ -30,7 +31,9 @@ mod outlook;
 mod overlay;
 mod postgres;
 mod postgres_part;
+mod reconcile;
 mod rejects;
+mod retention;
 mod session;
 mod sqlite;
 mod sqlite_part;
@@ -46,6 +49,7 @@ use std::time::Duration;
 use sqlx::{PgPool, SqlitePool};
 
 pub use admit::{Admission, Ask};
+pub use audit::{Audit, AuditScope};
 pub use claim::Claimed;
 pub use commit::{PartWrite, Written};
 pub use enqueue::QueueTerms;
@@ -63,6 +67,8 @@ pub use once_inside::Inside;
 pub use once_key::OnceError;
 pub use open::{Access, Options};
 pub use outlook::Outlook;
+pub use reconcile::{Drift, Reconciled};
+pub use retention::{Pruned, Retention};
 pub use session::{Beat, Lease, Session};
 pub use sweep::Swept;
 pub use target::{Engine, Target};

@@ -20,11 +20,14 @@ pub(crate) struct Origin {
     list: ListId,
 }
 
-const NAMES_SQLITE: &str = "SELECT r.phone, r.name, CASE WHEN j.state = 'done' THEN 1 ELSE 0 END
+/// A job that is not there any more was finished long ago and is forgotten.
+const NAMES_SQLITE: &str =
+    "SELECT r.phone, r.name, CASE WHEN j.state = 'done' OR (r.job_id IS NOT NULL AND j.id IS NULL) THEN 1 ELSE 0 END
     FROM json_each($2) p CROSS JOIN recipients r ON r.list_id = $1 AND r.phone = p.value
     LEFT JOIN jobs j ON j.id = r.job_id
     WHERE r.name IS NOT NULL";
-const NAMES_POSTGRES: &str = "SELECT r.phone, r.name, CASE WHEN j.state = 'done' THEN 1::bigint ELSE 0::bigint END
+const NAMES_POSTGRES: &str = "SELECT r.phone, r.name,
+      CASE WHEN j.state = 'done' OR (r.job_id IS NOT NULL AND j.id IS NULL) THEN 1::bigint ELSE 0::bigint END
     FROM recipients r LEFT JOIN jobs j ON j.id = r.job_id
     WHERE r.list_id = $1 AND r.phone = ANY($2) AND r.name IS NOT NULL";
 

@@ -25,7 +25,8 @@ const RESUME: &str = "UPDATE jobs SET state = CASE WHEN direct THEN 'interrupted
 
 /// A direct job has no worker: it waits for its command, which reopens it.
 const RETRY: &str = "UPDATE jobs SET state = 'queued', run_at = $2, attempts = 0, finished_at = NULL
-    WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct";
+    WHERE id = $1 AND state IN ('failed', 'cancelled') AND NOT direct
+      AND keys_pruned_at IS NULL AND rejects_pruned_at IS NULL";
 
 const STATE_OF: &str = "SELECT state FROM jobs WHERE id = $1";
 
