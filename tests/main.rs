@@ -16,6 +16,7 @@ mod case;
 mod cases;
 mod check;
 mod cli;
+mod constants;
 mod crash;
 #[cfg(feature = "failpoints")]
 mod file_changes;

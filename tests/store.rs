@@ -14,7 +14,7 @@ use enlist::position::{Position, Range};
 use enlist::recipient::Recipient;
 use enlist::reject::{Reason, Reject};
 use enlist::run::{Counts, RunKey};
-use enlist::settings::{Blank, Columns, Dialect, HeaderRow, PhoneType, Settings, ShortRows};
+use enlist::settings::{Blank, Columns, Constants, Dialect, HeaderRow, PhoneType, Settings, ShortRows};
 use enlist::store::{
     Access, Admission, Ask, Beat, Created, Lease, Member, Options, PartWrite, Payload, Session, Status, Store,
     StoreError, Target,
@@ -56,6 +56,7 @@ pub(crate) fn settings(blank: Blank, version: Option<usize>) -> Settings {
         blank,
         short_rows: ShortRows::Reject,
         sheet: None,
+        constants: Constants::default(),
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     // What the scratch store calls it means nothing outside.
     (report.job, report.state, report.attempt) = (None, None, 0);
     let would_stop = report.warnings.iter().any(|warning| Code::from_code(warning.code).is_some());
-    let exit = match report.exit(args.import.max_rejects) {
+    let exit = match report.exit(args.import.reading.max_rejects) {
         Exit::Done | Exit::Failed if would_stop && report.error.is_none() => Exit::Found,
         exit => exit,
     };
@@ -159,6 +159,7 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
             let field = name.trim_start_matches("map ");
             why(wanted.map.iter().any(|(mapped, _)| mapped.as_str() == field))
         }
+        "set" => why(true),
         "region" if wanted.origins.contains_key("region") => "from the configuration",
         "region" => {
             if wanted.region.is_some() {
@@ -169,7 +170,7 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
         }
         _ => "",
     };
-    let shown = ["delimiter", "encoding", "map phone", "map name", "map region", "newer-by", "region"];
+    let shown = ["delimiter", "encoding", "map phone", "map name", "map region", "newer-by", "region", "set"];
     settings
         .named()
         .into_iter()

@@ -8,19 +8,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::answer::{Context, Style, complain, object, print_line};
-use crate::cli::config::{Origin, Valued};
 use crate::cli::database::private_folder;
 use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
-use crate::cli::values::{self, JobRef, Sign};
+use crate::cli::reading::{Options, REJECTS};
+use crate::cli::values::{self, JobRef};
 use crate::cli::{rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
+use crate::import::report::{Entry, Expected, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::location::Location;
-use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
 use crate::stop::Stop;
 use crate::store::{Access, Store};
 
@@ -47,54 +46,8 @@ pub(crate) struct Args {
     /// Create the list when there is none of that name
     #[arg(long)]
     create_list: bool,
-    /// Country in which numbers without a country code are read, for example TR
-    #[arg(long, value_name = "REGION", value_parser = values::region)]
-    region: Option<String>,
-    /// Which column holds a field (phone, name, region): FIELD=HEADER or FIELD=#N
-    #[arg(long, value_name = "FIELD=COLUMN", value_parser = values::mapping)]
-    map: Vec<(Field, ColumnRef)>,
-    /// Between cells: one character, or comma, semicolon, tab, pipe [default: found out]
-    #[arg(long, value_name = "SIGN", value_parser = values::delimiter, allow_hyphen_values = true, help_heading = FORMAT)]
-    delimiter: Option<u8>,
-    /// Around cells: one character, or none [default: "]
-    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
-    quote: Option<Sign>,
-    /// Before a quote inside a quoted cell: one character, backslash or none [default: none]
-    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
-    escape: Option<Sign>,
-    /// Character set, for example windows-1254 [default: found out]
-    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
-    encoding: Option<String>,
-    /// The sheet of a workbook [default: the first]
-    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
-    sheet: Option<String>,
-    /// The first row is data; name the phone column with --map phone=#N
-    #[arg(long, help_heading = FORMAT)]
-    no_header: bool,
-    /// Lines above the header
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = FORMAT)]
-    skip_lines: u32,
-    /// What to do with a row of too few cells: reject it, or fill it with empty ones
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = FORMAT)]
-    short_rows: ShortRowsWord,
-    /// Which phones are taken: any valid number, or mobile
-    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
-    phone_type: TypeWord,
-    /// Refuse rows with a longer name, in characters
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = ROWS)]
-    max_name_length: Option<u32>,
-    /// What an empty cell does to a stored value: keep or clear it
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
-    blank: BlankWord,
-    /// Column with a date or number that grows: older rows never replace newer ones
-    #[arg(long, value_name = "COLUMN", value_parser = values::column, help_heading = ROWS)]
-    newer_by: Option<ColumnRef>,
-    /// Rejects that are acceptable: a number of rows or a share; more stop the import
-    #[arg(long, value_name = "N|P%", value_parser = values::budget, help_heading = REJECTS)]
-    pub(crate) max_rejects: Option<Budget>,
-    /// Known people that may get another name, of a hundred; more stop the import [default: 50%]
-    #[arg(long, value_name = "P%", value_parser = values::percent, help_heading = REJECTS)]
-    max_changes: Option<f64>,
+    #[command(flatten)]
+    pub(crate) reading: Options,
     /// Write the refused rows to this file when the run ends
     #[arg(long, value_name = "FILE", help_heading = REJECTS)]
     pub(crate) rejects: Option<PathBuf>,
@@ -130,53 +83,13 @@ pub(crate) struct Args {
     lease: Option<Duration>,
 }
 
-const FORMAT: &str = "How the file is written";
-const ROWS: &str = "What rows mean";
-const REJECTS: &str = "Refused rows";
 const RUN: &str = "How it runs";
-
-/// Declares an option's words for a type of the settings, which knows no command line.
-macro_rules! words {
-    ($name:ident => $target:ident { $($(#[doc = $doc:literal])* $variant:ident,)* } default $default:ident) => {
-        #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-        enum $name { $($(#[doc = $doc])* $variant,)* }
-
-        impl Default for $name {
-            fn default() -> Self { Self::$default }
-        }
-
-        impl From<$name> for $target {
-            fn from(word: $name) -> Self {
-                match word { $($name::$variant => Self::$variant,)* }
-            }
-        }
-    };
-}
-
-words!(ShortRowsWord => ShortRows {
-    /// refuse it
-    Reject,
-    /// its missing cells are empty
-    Fill,
-} default Reject);
-words!(TypeWord => PhoneType {
-    /// every valid number
-    Any,
-    /// numbers that can be mobile phones
-    Mobile,
-} default Any);
-words!(BlankWord => Blank {
-    /// nothing
-    Keep,
-    /// clears it
-    Clear,
-} default Keep);
 
 impl Args {
     /// The request, apart from which job to continue.
     pub(crate) fn request(&self, context: &Context) -> Result<Request, Fault> {
         let config = &context.config;
-        let wanted = self.wanted(config.region.as_ref())?;
+        let wanted = self.reading.wanted(config.region.as_ref())?;
         Ok(Request {
             input: Location::of(&self.file),
             list: self.list.clone(),
@@ -184,54 +97,15 @@ impl Args {
             wanted,
             batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
             writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
-            max_rejects: self.max_rejects,
+            max_rejects: self.reading.max_rejects,
             expected: Expected { rows: self.expect_rows, sha256: self.expect_sha256.clone(), settle: self.settle },
-            max_changes: self.max_changes,
+            max_changes: self.reading.max_changes,
             preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
             lease: self.lease.or(config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE),
             state_dir: context.state_dir(),
         })
-    }
-
-    fn wanted(&self, region: Option<&Valued<String>>) -> Result<Wanted, Fault> {
-        let quote = self.quote.map(|sign| sign.0);
-        let quote_sign = quote.unwrap_or(Some(b'"'));
-        if self.delimiter.is_some() && self.delimiter == quote_sign {
-            let message = "the delimiter and the quote are the same character";
-            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --quote"));
-        }
-        // Doubling a quote is always understood, so an escape that is the quote says nothing new.
-        let escape = self.escape.and_then(|sign| sign.0).filter(|escape| Some(*escape) != quote_sign);
-        if escape.is_some() && escape == self.delimiter {
-            let message = "the delimiter and the escape are the same character";
-            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --escape"));
-        }
-        let mut wanted = Wanted {
-            region: self.region.clone(),
-            map: self.map.clone(),
-            delimiter: self.delimiter,
-            quote,
-            escape,
-            encoding: self.encoding.clone(),
-            sheet: self.sheet.clone(),
-            header: if self.no_header { HeaderRow::Absent } else { HeaderRow::Present },
-            skip_lines: self.skip_lines,
-            short_rows: self.short_rows.into(),
-            phone_type: self.phone_type.into(),
-            max_name_length: self.max_name_length,
-            blank: self.blank.into(),
-            newer_by: self.newer_by.clone(),
-            ..Wanted::default()
-        };
-        if let (None, Some(Valued { value, origin })) = (&self.region, region) {
-            wanted.region = Some(value.clone());
-            if *origin != Origin::Default {
-                wanted.origins.insert("region", origin.to_string());
-            }
-        }
-        Ok(wanted)
     }
 
     /// Refuses the options that mean nothing for a job that a worker runs later.
@@ -274,7 +148,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     if let Err(fault) = attempt(context, args, &mut report, &mut rejects_file).await {
         report.error = Some(fault);
     }
-    let mut exit = report.exit(args.max_rejects);
+    let mut exit = report.exit(args.reading.max_rejects);
     let told = summary::summary(&report, rejects_file.as_deref());
     if !told.is_empty() {
         context.note(&told);

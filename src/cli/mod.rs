@@ -21,6 +21,7 @@ mod output;
 mod paging;
 mod pass;
 mod progress;
+mod reading;
 mod rejects;
 mod settings;
 mod sheet;

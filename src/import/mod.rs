@@ -36,7 +36,9 @@ use crate::import::held::{Hand, Runner, span_of};
 use crate::import::report::{Event, Report, Request, Warning};
 use crate::list::ListName;
 use crate::location::Location;
+use crate::mapping::check_constants;
 use crate::phone::PhoneRules;
+use crate::settings::Wanted;
 use crate::source::{Spool, SpoolFolder, check_address, check_encoding};
 use crate::stop::Stop;
 use crate::store::{Created, JobRow, Store};
@@ -100,16 +102,24 @@ async fn forward<T>(
 /// Refuses what can be seen to be wrong in a request alone, before a file or a database is touched.
 ///
 /// # Errors
-/// `bad_list_name`, `usage` for an address, a region or a character set that does not exist, and
-/// `remote_not_built`.
+/// `bad_list_name`, `usage` for an address, `remote_not_built`, and what `check_wanted` refuses.
 pub fn check(request: &Request) -> Result<(), Fault> {
     ListName::parse(&request.list)?;
     if let Location::Address(address) = &request.input {
         check_address(address)?;
     }
-    PhoneRules::new(request.wanted.region.as_deref(), request.wanted.phone_type)
+    check_wanted(&request.wanted)
+}
+
+/// Refuses options that no file could make right.
+///
+/// # Errors
+/// `usage` for a region or a character set that does not exist, and for constants that say nothing.
+pub fn check_wanted(wanted: &Wanted) -> Result<(), Fault> {
+    PhoneRules::new(wanted.region.as_deref(), wanted.phone_type)
         .map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
-    request.wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
+    check_constants(&wanted.set)?;
+    wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
 }
 
 async fn run(

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use crate::decode::{HEAD_MAX, Rest, Sniffed, Suspicion, later_header, sniff};
 use crate::fault::{Code, Fault};
-use crate::mapping::{names_a_phone, resolve};
+use crate::mapping::{constants, names_a_phone, resolve};
 use crate::normalise::Normaliser;
 use crate::quoting::PLAIN;
 use crate::settings::{HeaderRow, Settings, ShortRows, Wanted, visible};
@@ -27,6 +27,7 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         None => (1..=sniffed.width).map(|n| format!("#{n}")).collect(),
     };
     let columns = resolve(&header, wanted).map_err(|fault| explain_header(fault, text, &sniffed, survey, wanted))?;
+    let constants = constants(&header, &columns, wanted)?;
     let settings = Settings {
         dialect: sniffed.dialect,
         encoding: survey.encoding.clone(),
@@ -41,6 +42,7 @@ pub(crate) fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> 
         blank: wanted.blank,
         short_rows: wanted.short_rows,
         sheet: survey.sheet.clone(),
+        constants,
     };
     // Settings under which no row can be read must not become a job.
     Normaliser::new(&settings)?;
