@@ -26,6 +26,7 @@ mod memory;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;
+mod profiles;
 #[cfg(feature = "failpoints")]
 mod queue;
 mod readers;
@@ -35,4 +36,5 @@ mod remote;
 mod samples;
 mod store;
 mod tidy;
+mod upgrade;
 mod zombie;

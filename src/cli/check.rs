@@ -9,9 +9,9 @@ use crate::batch::Outcome;
 use crate::cli::answer::{Context, Style, complain, object, print, print_line};
 use crate::cli::progress::Progress;
 use crate::cli::text::{head, pairs};
-use crate::cli::{import, rejects, signals, summary};
+use crate::cli::{import, profiles, rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Entry, NewList, PreviewRow, Report, Request};
+use crate::import::report::{Budget, Entry, NewList, PreviewRow, Report, Request};
 use crate::import::{check, import as run_import};
 use crate::list::ListName;
 use crate::nearest::unknown_list;
@@ -48,7 +48,7 @@ struct Body<'a> {
 struct Choice {
     name: &'static str,
     value: String,
-    because: &'static str,
+    because: String,
 }
 
 /// One of the first rows.
@@ -71,14 +71,14 @@ struct Stored {
 /// Runs the command; everything is said when it returns.
 pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     let mut report = Report::new(&args.import.list);
-    let mut wanted = Wanted::default();
-    if let Err(fault) = attempt(context, args, &mut report, &mut wanted).await {
+    let (mut wanted, mut budget) = (Wanted::default(), args.import.reading.max_rejects);
+    if let Err(fault) = attempt(context, args, &mut report, &mut wanted, &mut budget).await {
         report.error = Some(fault);
     }
     // What the scratch store calls it means nothing outside.
     (report.job, report.state, report.attempt) = (None, None, 0);
     let would_stop = report.warnings.iter().any(|warning| Code::from_code(warning.code).is_some());
-    let exit = match report.exit(args.import.reading.max_rejects) {
+    let exit = match report.exit(budget) {
         Exit::Done | Exit::Failed if would_stop && report.error.is_none() => Exit::Found,
         exit => exit,
     };
@@ -97,17 +97,33 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     if printed.is_err() && exit == Exit::Done { Exit::Failed } else { exit }
 }
 
-async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &mut Wanted) -> Result<(), Fault> {
-    let given = args.import.request(context)?;
-    wanted.clone_from(&given.wanted);
-    check(&given)?;
+async fn attempt(
+    context: &Context,
+    args: &Args,
+    report: &mut Report,
+    wanted: &mut Wanted,
+    budget: &mut Option<Budget>,
+) -> Result<(), Fault> {
+    let profile = args.import.profile.as_deref();
     args.import.check_rejects()?;
+    if profile.is_none() {
+        check(&args.import.request(context, &args.import.given())?)?;
+    }
     // There may be no database yet: then everything would be new.
     let real = match context.open(Access::Existing).await {
         Ok(store) => Some(store),
         Err(fault) if fault.code == Code::DatabaseNotFound => None,
         Err(fault) => return Err(fault),
     };
+    let layered = match (profile, &real) {
+        (None, _) => args.import.given(),
+        (Some(name), None) => return Err(profiles::no_profile(name)),
+        (Some(name), Some(store)) => profiles::under(store, name, &args.import.reading).await?,
+    };
+    let given = args.import.request(context, &layered)?;
+    check(&given)?;
+    wanted.clone_from(&given.wanted);
+    *budget = given.max_rejects;
     let name = ListName::parse(&given.list)?;
     let list = match &real {
         None => None,
@@ -160,7 +176,6 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
             why(wanted.map.iter().any(|(mapped, _)| mapped.as_str() == field))
         }
         "set" => why(true),
-        "region" if wanted.origins.contains_key("region") => "from the configuration",
         "region" => {
             if wanted.region.is_some() {
                 "as you said"
@@ -175,7 +190,13 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
         .named()
         .into_iter()
         .filter(|(name, value)| shown.contains(name) && (value != "none" || *name == "region" || *name == "map name"))
-        .map(|(name, value)| Choice { name, value, because: because(name) })
+        .map(|(name, value)| {
+            let because = match wanted.origins.get(name) {
+                Some(origin) => format!("from {origin}"),
+                None => because(name).to_owned(),
+            };
+            Choice { name, value, because }
+        })
         .collect()
 }
 

@@ -12,11 +12,11 @@ use crate::cli::database::private_folder;
 use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
-use crate::cli::reading::{Options, REJECTS};
+use crate::cli::reading::{Layered, Options, REJECTS};
 use crate::cli::values::{self, JobRef};
-use crate::cli::{rejects, signals, summary};
+use crate::cli::{profiles, rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Entry, Expected, NewList, Report, Request, Wait, Warning};
+use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::location::Location;
@@ -46,6 +46,9 @@ pub(crate) struct Args {
     /// Create the list when there is none of that name
     #[arg(long)]
     create_list: bool,
+    /// Take the options that 'enlist profiles save' kept under this name; those given here win
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     #[command(flatten)]
     pub(crate) reading: Options,
     /// Write the refused rows to this file when the run ends
@@ -86,10 +89,28 @@ pub(crate) struct Args {
 const RUN: &str = "How it runs";
 
 impl Args {
-    /// The request, apart from which job to continue.
-    pub(crate) fn request(&self, context: &Context) -> Result<Request, Fault> {
+    /// The options of the command line alone.
+    pub(crate) fn given(&self) -> Layered {
+        Layered { options: self.reading.clone(), ..Layered::default() }
+    }
+
+    /// Opens the database, and lays the options over those of the profile, which only a database that is there has.
+    pub(crate) async fn open(&self, context: &Context) -> Result<(Store, Layered), Fault> {
+        match &self.profile {
+            None => Ok((context.open(Access::Create).await?, self.given())),
+            Some(name) => {
+                let store = context.open(Access::Existing).await?;
+                let layered = profiles::under(&store, name, &self.reading).await?;
+                Ok((store, layered))
+            }
+        }
+    }
+
+    /// The request by these options, apart from which job to continue.
+    pub(crate) fn request(&self, context: &Context, layered: &Layered) -> Result<Request, Fault> {
         let config = &context.config;
-        let wanted = self.reading.wanted(config.region.as_ref())?;
+        let mut wanted = layered.options.wanted(config.region.as_ref())?;
+        wanted.origins.extend(layered.origins.clone());
         Ok(Request {
             input: Location::of(&self.file),
             list: self.list.clone(),
@@ -97,9 +118,9 @@ impl Args {
             wanted,
             batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
             writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
-            max_rejects: self.reading.max_rejects,
+            max_rejects: layered.options.max_rejects,
             expected: Expected { rows: self.expect_rows, sha256: self.expect_sha256.clone(), settle: self.settle },
-            max_changes: self.reading.max_changes,
+            max_changes: layered.options.max_changes,
             preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
@@ -143,12 +164,12 @@ impl Args {
 
 /// Runs the command; everything is said when it returns.
 pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
-    let mut report = Report::new(&args.list);
-    let mut rejects_file = None;
-    if let Err(fault) = attempt(context, args, &mut report, &mut rejects_file).await {
-        report.error = Some(fault);
+    let mut ended = Ended { report: Report::new(&args.list), rejects_file: None, budget: args.reading.max_rejects };
+    if let Err(fault) = attempt(context, args, &mut ended).await {
+        ended.report.error = Some(fault);
     }
-    let mut exit = report.exit(args.reading.max_rejects);
+    let Ended { report, rejects_file, budget } = ended;
+    let mut exit = report.exit(budget);
     let told = summary::summary(&report, rejects_file.as_deref());
     if !told.is_empty() {
         context.note(&told);
@@ -168,36 +189,44 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     exit
 }
 
-/// Imports. `report` and `rejects_file` tell what happened, also when a fault ends it early.
-async fn attempt(
-    context: &Context,
-    args: &Args,
-    report: &mut Report,
-    rejects_file: &mut Option<PathBuf>,
-) -> Result<(), Fault> {
-    let mut request = args.request(context)?;
-    check(&request)?;
+/// What happened, also when a fault ends it early.
+struct Ended {
+    report: Report,
+    /// The reject file that was written.
+    rejects_file: Option<PathBuf>,
+    /// `--max-rejects`, or what the profile says.
+    budget: Option<Budget>,
+}
+
+/// Imports.
+async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<(), Fault> {
     args.check_rejects()?;
+    if args.profile.is_none() {
+        check(&args.request(context, &args.given())?)?;
+    }
+    let (store, layered) = args.open(context).await?;
+    let mut request = args.request(context, &layered)?;
+    check(&request)?;
+    ended.budget = request.max_rejects;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {
             let message = format!("the folder '{}' cannot be created: {error}", request.state_dir.display());
             Fault::new(Code::UnwritableFile, message)
         })?;
     }
-    let store = context.open(Access::Create).await?;
     if let Some(job) = args.continue_job {
         request.entry = Entry::Continue(find_id(&store, job).await?);
     }
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;
     let progress = Progress::start(context.display, context.volume);
-    *report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
+    ended.report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
     progress.finish();
     if let Some(path) = &args.rejects {
-        match write_rejects(&store, report, path).await {
-            Ok(true) => *rejects_file = Some(path.clone()),
+        match write_rejects(&store, &ended.report, path).await {
+            Ok(true) => ended.rejects_file = Some(path.clone()),
             Ok(false) => {}
-            Err(fault) => blame(report, fault),
+            Err(fault) => blame(&mut ended.report, fault),
         }
     }
     store.close().await;

@@ -20,6 +20,7 @@ mod migrate;
 mod output;
 mod paging;
 mod pass;
+mod profiles;
 mod progress;
 mod reading;
 mod rejects;
@@ -92,6 +93,8 @@ enum Command {
     OptOut(suppression::Args),
     /// Take an opt-out back
     OptIn(suppression::Args),
+    /// Keep import options under a name
+    Profiles(profiles::Args),
     /// Create or upgrade the tables of a database
     Migrate(migrate::Args),
     /// Run a scheduled pass once, now
@@ -152,6 +155,7 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
         Command::Rejects(args) => rejects::run(context, &args).await,
         Command::OptOut(args) => suppression::opt_out(context, &args).await,
         Command::OptIn(args) => suppression::opt_in(context, &args).await,
+        Command::Profiles(args) => profiles::run(context, &args).await,
         Command::Migrate(args) => migrate::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Config(args) => settings::run(context, &args),

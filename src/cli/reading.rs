@@ -3,11 +3,15 @@
 //! Owns their grammar and what becomes of them. It does not know the file, nor how an import runs. Invariant:
 //! nothing is taken for granted here: an option that nobody gave is `None`, so that another place can give it.
 
+mod layers;
+
 use crate::cli::config::{Origin, Valued};
 use crate::cli::values::{self, Sign};
 use crate::fault::{Code, Fault};
 use crate::import::report::Budget;
 use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
+
+pub(crate) use layers::Layered;
 
 const FORMAT: &str = "How the file is written";
 const ROWS: &str = "What rows mean";

@@ -30,7 +30,7 @@ macro_rules! step {
     };
 }
 
-const MIGRATIONS: &[Migration] = &[step!(1, "0001_import"), step!(3, "0003_queue")];
+const MIGRATIONS: &[Migration] = &[step!(1, "0001_import"), step!(2, "0002_profiles"), step!(3, "0003_queue")];
 
 /// The version that this program needs.
 pub(crate) const SCHEMA_VERSION: i64 = 3;
