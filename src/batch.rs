@@ -159,5 +159,30 @@ pub fn fold(rows: Vec<Recipient>) -> Vec<Wave> {
     waves
 }
 
+/// For each row of one part, in file order, the later row that `fold` folds it into; none where it stands.
+pub fn winners(rows: &[Recipient]) -> Vec<Option<usize>> {
+    // The runs of rows that fold into one: version and last row.
+    let mut runs: Vec<(Option<i64>, usize)> = Vec::new();
+    let mut latest: HashMap<&Phone, usize> = HashMap::with_capacity(rows.len());
+    let mut run_of = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let open = latest.get(&row.phone).copied();
+        let run = match open.and_then(|run| Some((run, runs.get_mut(run)?))) {
+            Some((run, (version, last))) if *version == row.version => {
+                *last = at;
+                run
+            }
+            _ => {
+                runs.push((row.version, at));
+                latest.insert(&row.phone, runs.len() - 1);
+                runs.len() - 1
+            }
+        };
+        run_of.push(run);
+    }
+    let last = |(at, run): (usize, &usize)| runs.get(*run).map(|(_, last)| *last).filter(|last| *last != at);
+    run_of.iter().enumerate().map(last).collect()
+}
+
 #[cfg(test)]
 mod tests;

@@ -118,6 +118,8 @@
 //!   is written.
 //! * A workbook's sheet is kept as CSV text under the state folder, so that positions, resume and rejects work as
 //!   for any file; standard input is kept there for the same reason.
+//! * `--duplicates` reads the input once more when the job is done: what is folded is a function of the input, the
+//!   frozen settings and the frozen grid, so nothing about it is stored.
 //! * A database that goes away is waited for two leases; the next pass begins only after a heartbeat was answered.
 //! * There is no foreign key from `recipients` to `lists`: it costs a lookup per row, and a distributed table
 //!   cannot have it. Lists are never deleted.

@@ -18,6 +18,7 @@ mod check;
 mod cli;
 mod constants;
 mod crash;
+mod duplicates;
 #[cfg(feature = "failpoints")]
 mod file_changes;
 mod harness;

@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use crate::batch::Outcome;
 use crate::cli::answer::{Context, Style, complain, object, print, print_line};
+use crate::cli::duplicates::DuplicatesFile;
 use crate::cli::progress::Progress;
+use crate::cli::summary::Files;
 use crate::cli::text::{head, pairs};
 use crate::cli::{import, profiles, rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
 use crate::import::report::{Budget, Entry, NewList, PreviewRow, Report, Request};
-use crate::import::{check, import as run_import};
+use crate::import::{batch_rows, check, import as run_import};
 use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::settings::{HeaderRow, Settings, Wanted, visible};
@@ -72,7 +74,8 @@ struct Stored {
 pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     let mut report = Report::new(&args.import.list);
     let (mut wanted, mut budget) = (Wanted::default(), args.import.reading.max_rejects);
-    if let Err(fault) = attempt(context, args, &mut report, &mut wanted, &mut budget).await {
+    let mut files = Files::default();
+    if let Err(fault) = attempt(context, args, &mut report, &mut wanted, &mut budget, &mut files).await {
         report.error = Some(fault);
     }
     // What the scratch store calls it means nothing outside.
@@ -86,7 +89,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     let preview = preview(&report);
     let printed = match context.style {
         Style::Json => {
-            let figures = summary::Answer::of(&report, args.import.rejects.as_deref());
+            let figures = summary::Answer::of(&report, &files);
             object(exit, report.error.as_ref(), &Body { figures, settings, preview }).and_then(|line| print_line(&line))
         }
         Style::Text => print(&text(&report, settings.as_deref().unwrap_or_default(), &preview)),
@@ -103,9 +106,10 @@ async fn attempt(
     report: &mut Report,
     wanted: &mut Wanted,
     budget: &mut Option<Budget>,
+    files: &mut Files,
 ) -> Result<(), Fault> {
     let profile = args.import.profile.as_deref();
-    args.import.check_rejects()?;
+    args.import.check_outputs()?;
     if profile.is_none() {
         check(&args.import.request(context, &args.import.given())?)?;
     }
@@ -142,7 +146,16 @@ async fn attempt(
     let folder = tempfile::Builder::new().prefix("enlist-check-").tempdir().map_err(failed)?;
     let scratch =
         Store::scratch(folder.path(), real.as_ref().zip(list)).await.map_err(StoreError::into_fault_midway)?;
+    // The scratch store's own batches may be larger, and what is folded depends on them.
+    let engine = match (&real, &context.database) {
+        (Some(store), _) => store.engine(),
+        (None, Ok(choice)) => choice.target.engine(),
+        (None, Err(fault)) => return Err(fault.clone()),
+    };
+    let (duplicates, file) = args.import.duplicates.as_deref().map(DuplicatesFile::begin).unzip();
     let request = Request {
+        batch_rows: given.batch_rows.or(Some(batch_rows(engine))),
+        duplicates,
         new_list: NewList::Create,
         entry: Entry::Auto,
         preview: SHOWN_ROWS,
@@ -154,9 +167,14 @@ async fn attempt(
     let progress = Progress::start(context.display, context.volume);
     *report = run_import(&scratch, &request, &stop, &|event| progress.on_event(event)).await;
     progress.finish();
+    drop(request);
+    if let Some(file) = file {
+        files.duplicates = file.end().await?;
+    }
     report.list_created = list.is_none();
     if let (Some(path), Some(job), Some(settings)) = (&args.import.rejects, report.job, &report.settings) {
         rejects::write(&scratch, job, settings, Some(path)).await?;
+        files.rejects = Some(path.clone());
     }
     scratch.close().await;
     if let Some(store) = real {

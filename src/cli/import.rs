@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use crate::cli::answer::{Context, Style, complain, object, print_line};
 use crate::cli::database::private_folder;
+use crate::cli::duplicates::DuplicatesFile;
 use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
 use crate::cli::reading::{Layered, Options, REJECTS};
+use crate::cli::summary::Files;
 use crate::cli::values::{self, JobRef};
 use crate::cli::{profiles, rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
@@ -54,6 +56,13 @@ pub(crate) struct Args {
     /// Write the refused rows to this file when the run ends
     #[arg(long, value_name = "FILE", help_heading = REJECTS)]
     pub(crate) rejects: Option<PathBuf>,
+    /// Write the rows that were folded into a later row of their phone to this CSV file: line, phone, winning line, columns replaced
+    ///
+    /// As many as the summary counts: rows of one phone that stand in one batch. Rows of one phone in different
+    /// batches are written one after another and count as changed or the same. Written when the import is done, by
+    /// reading the input once more, and on a replay too.
+    #[arg(long, value_name = "FILE", help_heading = RUN)]
+    pub(crate) duplicates: Option<PathBuf>,
     /// Refuse a file with more or fewer rows before anything is written
     #[arg(long, value_name = "N", help_heading = RUN)]
     expect_rows: Option<u64>,
@@ -121,6 +130,7 @@ impl Args {
             max_rejects: layered.options.max_rejects,
             expected: Expected { rows: self.expect_rows, sha256: self.expect_sha256.clone(), settle: self.settle },
             max_changes: layered.options.max_changes,
+            duplicates: None,
             preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
@@ -133,6 +143,7 @@ impl Args {
     pub(crate) fn refuse_for_queue(&self) -> Result<(), Fault> {
         let given = [
             (self.rejects.is_some(), "--rejects", "'enlist rejects ID' writes the file when the job is done"),
+            (self.duplicates.is_some(), "--duplicates", "'enlist import' writes the file when the job is done"),
             (self.wait.is_some(), "--wait", "leave it out: the job waits by itself"),
             (self.continue_job.is_some(), "--continue", "'enlist jobs retry ID' gives a job back to the workers"),
             (self.lease.is_some(), "--lease", "it is an option of 'enlist work'"),
@@ -145,18 +156,31 @@ impl Args {
         }
     }
 
-    /// What is wrong with `--rejects`, before anything is read or written.
-    pub(crate) fn check_rejects(&self) -> Result<(), Fault> {
-        let Some(path) = &self.rejects else { return Ok(()) };
-        if path.as_os_str() == "-" {
-            let message = "--rejects takes a file, and '-' is none";
-            return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
+    /// What is wrong with `--rejects` and `--duplicates`, before anything is read or written.
+    pub(crate) fn check_outputs(&self) -> Result<(), Fault> {
+        let is_input = |path| matches!(Location::of(&self.file), Location::Path(input) if is_same_file(path, &input));
+        if let Some(path) = &self.rejects {
+            if path.as_os_str() == "-" {
+                let message = "--rejects takes a file, and '-' is none";
+                return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
+            }
+            if is_input(path) {
+                let message = format!("'{}' is the input itself", path.display());
+                return Err(Fault::new(Code::RejectsIsInput, message));
+            }
+            probe(path)?;
         }
-        if let Location::Path(input) = Location::of(&self.file)
-            && is_same_file(path, &input)
-        {
-            let message = format!("'{}' is the input itself", path.display());
-            return Err(Fault::new(Code::RejectsIsInput, message));
+        let Some(path) = &self.duplicates else { return Ok(()) };
+        let wrong =
+            |message: String| Err(Fault::new(Code::Usage, message).hint("choose another path for --duplicates"));
+        if path.as_os_str() == "-" {
+            return wrong("--duplicates takes a file, and '-' is none".to_owned());
+        }
+        if is_input(path) {
+            return wrong(format!("'{}' is the input itself", path.display()));
+        }
+        if self.rejects.as_ref().is_some_and(|rejects| is_same_file(path, rejects)) {
+            return wrong(format!("'{}' is the reject file as well", path.display()));
         }
         probe(path)
     }
@@ -164,13 +188,14 @@ impl Args {
 
 /// Runs the command; everything is said when it returns.
 pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
-    let mut ended = Ended { report: Report::new(&args.list), rejects_file: None, budget: args.reading.max_rejects };
+    let mut ended =
+        Ended { report: Report::new(&args.list), files: Files::default(), budget: args.reading.max_rejects };
     if let Err(fault) = attempt(context, args, &mut ended).await {
         ended.report.error = Some(fault);
     }
-    let Ended { report, rejects_file, budget } = ended;
+    let Ended { report, files, budget } = ended;
     let mut exit = report.exit(budget);
-    let told = summary::summary(&report, rejects_file.as_deref());
+    let told = summary::summary(&report, &files);
     if !told.is_empty() {
         context.note(&told);
     }
@@ -178,7 +203,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
         complain(fault, context.paint);
     }
     if context.style == Style::Json {
-        let body = summary::Answer::of(&report, rejects_file.as_deref());
+        let body = summary::Answer::of(&report, &files);
         let printed = object(exit, report.error.as_ref(), &body).and_then(|line| print_line(&line));
         if let Err(fault) = printed {
             complain(&fault, context.paint);
@@ -192,15 +217,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
 /// What happened, also when a fault ends it early.
 struct Ended {
     report: Report,
-    /// The reject file that was written.
-    rejects_file: Option<PathBuf>,
+    files: Files,
     /// `--max-rejects`, or what the profile says.
     budget: Option<Budget>,
 }
 
 /// Imports.
 async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<(), Fault> {
-    args.check_rejects()?;
+    args.check_outputs()?;
     if args.profile.is_none() {
         check(&args.request(context, &args.given())?)?;
     }
@@ -220,11 +244,23 @@ async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<()
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;
     let progress = Progress::start(context.display, context.volume);
+    let duplicates = args.duplicates.as_deref().map(DuplicatesFile::begin).map(|(sender, file)| {
+        request.duplicates = Some(sender);
+        file
+    });
     ended.report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
     progress.finish();
+    drop(request);
+    if let Some(file) = duplicates {
+        match file.end().await {
+            Ok(path) => ended.files.duplicates = path,
+            Err(fault) if ended.report.error.is_none() => ended.report.error = Some(fault),
+            Err(fault) => ended.report.warnings.push(Warning::new("duplicates_file", fault.message)),
+        }
+    }
     if let Some(path) = &args.rejects {
         match write_rejects(&store, &ended.report, path).await {
-            Ok(true) => ended.rejects_file = Some(path.clone()),
+            Ok(true) => ended.files.rejects = Some(path.clone()),
             Ok(false) => {}
             Err(fault) => blame(&mut ended.report, fault),
         }

@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod database;
 mod doctor;
+mod duplicates;
 mod enqueue;
 mod explain;
 mod export;

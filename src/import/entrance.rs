@@ -244,17 +244,26 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     Some(Fault::new(code, message))
 }
 
+/// The records of a batch when nobody says otherwise.
+pub fn batch_rows(engine: Engine) -> u32 {
+    match engine {
+        // A large batch pays for its commit.
+        Engine::Sqlite => 20_000,
+        Engine::Postgres => 10_000,
+    }
+}
+
 /// The grid of a new job.
 pub(crate) fn new_grid(engine: Engine, request: &Request) -> Grid {
     let cores = std::thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(1));
-    let (lanes, batch_rows) = match engine {
-        // One writer; a large batch pays for its commit.
-        Engine::Sqlite => (1, 20_000),
-        Engine::Postgres => (cores.min(4), 10_000),
+    let lanes = match engine {
+        // One writer.
+        Engine::Sqlite => 1,
+        Engine::Postgres => cores.min(4),
     };
     Grid {
         lanes: request.writers.unwrap_or(lanes).clamp(1, LANES_MAX),
-        batch_rows: request.batch_rows.unwrap_or(batch_rows).max(1),
+        batch_rows: request.batch_rows.unwrap_or(batch_rows(engine)).max(1),
     }
 }
 

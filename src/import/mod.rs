@@ -5,6 +5,7 @@
 
 mod claimed;
 mod course;
+mod duplicates;
 mod enqueue;
 mod entrance;
 mod expect;
@@ -39,12 +40,14 @@ use crate::location::Location;
 use crate::mapping::check_constants;
 use crate::phone::PhoneRules;
 use crate::settings::Wanted;
-use crate::source::{Spool, SpoolFolder, check_address, check_encoding};
+use crate::source::{Spool, SpoolFolder, Survey, check_address, check_encoding};
 use crate::stop::Stop;
 use crate::store::{Created, JobRow, Store};
 
 pub use claimed::{run_claimed, span};
 pub use enqueue::{Enqueued, Standing, enqueue};
+
+pub use entrance::batch_rows;
 
 /// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
 pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
@@ -148,11 +151,12 @@ async fn run(
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {
             replay(report, &job);
+            let listed = list_duplicates(request, opened.survey.clone(), &job, report, stop).await;
             if let Some(spool) = opened.spool {
                 spool.discard();
             }
             remove_sheet(opened.survey.sheet_spool());
-            return Ok(());
+            return listed;
         }
     };
     report.job = Some(job.id);
@@ -163,10 +167,16 @@ async fn run(
     let mut spool = opened.spool.take();
     spool.iter_mut().for_each(Spool::keep);
     let sheet = opened.survey.sheet_spool().map(PathBuf::from);
+    let input = opened.survey.clone();
     let hand = Hand { store, request, job: &job, runner: Runner::Command, stop, events };
     let attempt = store.attempts(job.id).await.map_or(0, |attempts| u32::try_from(attempts.len()).unwrap_or(u32::MAX));
     let span = span_of(&job, lease.fence, attempt);
     let outcome = hand.hold(lease, opened.survey, report).instrument(span).await;
+    // Before the copy of the input goes. Whatever comes of it, the job is done.
+    let listed = match &outcome {
+        Ok(()) => list_duplicates(request, input, &job, report, stop).await,
+        Err(_) => Ok(()),
+    };
     match &outcome {
         Ok(()) => {
             if let Some(spool) = spool {
@@ -184,7 +194,19 @@ async fn run(
         }
         Err(_) => {}
     }
-    outcome
+    outcome.and(listed)
+}
+
+/// Tells the folded rows of a job that is done, where somebody wants to know.
+async fn list_duplicates(
+    request: &Request,
+    survey: Survey,
+    job: &JobRow,
+    report: &Report,
+    stop: &Stop,
+) -> Result<(), Fault> {
+    let Some(to) = &request.duplicates else { return Ok(()) };
+    duplicates::list(survey, job, report.counts.duplicates, to, stop).await
 }
 
 /// A finished job's stored answer.

@@ -88,10 +88,10 @@ both! {
     }
 
     fn the_object_of_an_import_has_the_fields_of_the_contract_in_order(db: Db) {
-        const FIELDS: [&str; 24] = [
+        const FIELDS: [&str; 25] = [
             "schema", "job", "list", "list_created", "state", "rows", "inserted", "updated", "unchanged", "stale",
             "duplicates", "rejected", "blank", "opted_out", "resumed_rows", "this_run", "replayed", "attempt",
-            "elapsed_ms", "rejects_file", "warnings", "exit_code", "retryable", "error",
+            "elapsed_ms", "rejects_file", "duplicates_file", "warnings", "exit_code", "retryable", "error",
         ];
         let home = Home::new();
         home.write("in.csv", data::clean(5, 1));

@@ -29,9 +29,9 @@ fn a_reject_file_never_lands_on_the_input() {
     let mut args = args(&[]);
     args.file = input;
     args.rejects = Some(hard);
-    assert_eq!(args.check_rejects().unwrap_err().code, Code::RejectsIsInput);
+    assert_eq!(args.check_outputs().unwrap_err().code, Code::RejectsIsInput);
     args.rejects = Some(folder.path().join("out.csv"));
-    assert!(args.check_rejects().is_ok());
+    assert!(args.check_outputs().is_ok());
     args.rejects = Some(folder.path().join("none/out.csv"));
-    assert_eq!(args.check_rejects().unwrap_err().code, Code::UnwritableFile);
+    assert_eq!(args.check_outputs().unwrap_err().code, Code::UnwritableFile);
 }
