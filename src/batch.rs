@@ -10,7 +10,7 @@ use crate::job::{BATCH_BYTES_MAX, Grid, lane_of};
 use crate::phone::Phone;
 use crate::position::{Position, Range};
 use crate::recipient::Recipient;
-use crate::reject::Reject;
+use crate::reject::{RefusedAs, Reject};
 
 /// A row after judging.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub struct Part {
     pub rejects: Vec<Reject>,
     /// Blank rows; lane 0 only.
     pub blank: u64,
+    /// Of a reject file: the refused rows that are taken now.
+    pub mended: Vec<RefusedAs>,
+    /// Of a reject file: those that are refused once more, with the line on which they stand now.
+    pub refused_again: Vec<(u64, RefusedAs)>,
 }
 
 impl Part {
@@ -66,12 +70,29 @@ impl Batcher {
         Self { grid, from, to: from, records: 0, parts: empty_parts(grid) }
     }
 
-    /// Adds the row that ends at `end`. Returns the batch that it completes, if it does.
-    pub fn push(&mut self, outcome: Outcome, end: Position) -> Option<Batch> {
-        let lane = match &outcome {
+    /// Notes that the row to be added next was refused before.
+    pub fn was_refused(&mut self, outcome: &Outcome, before: RefusedAs) {
+        let lane = self.lane(outcome);
+        if let Some(part) = self.parts.get_mut(lane) {
+            match outcome {
+                Outcome::Blank => {}
+                Outcome::Recipient(_) => part.mended.push(before),
+                Outcome::Reject(reject) => part.refused_again.push((reject.at.line, before)),
+            }
+        }
+    }
+
+    /// The lane that a row belongs to.
+    fn lane(&self, outcome: &Outcome) -> usize {
+        match outcome {
             Outcome::Recipient(recipient) => usize::from(lane_of(recipient.phone.as_str(), self.grid.lanes)),
             Outcome::Blank | Outcome::Reject(_) => 0,
-        };
+        }
+    }
+
+    /// Adds the row that ends at `end`. Returns the batch that it completes, if it does.
+    pub fn push(&mut self, outcome: Outcome, end: Position) -> Option<Batch> {
+        let lane = self.lane(&outcome);
         if let Some(part) = self.parts.get_mut(lane) {
             match outcome {
                 Outcome::Blank => part.blank += 1,

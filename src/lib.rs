@@ -118,6 +118,9 @@
 //!   is written.
 //! * A workbook's sheet is kept as CSV text under the state folder, so that positions, resume and rejects work as
 //!   for any file; standard input is kept there for the same reason.
+//! * A refused row is known again by its job, line, column, reason and detail: a reject file brings back the rows of
+//!   the newest import into the list that refused all of its first rows, and each is noted as mended in the
+//!   transaction that stores it.
 //! * `--duplicates` reads the input once more when the job is done: what is folded is a function of the input, the
 //!   frozen settings and the frozen grid, so nothing about it is stored.
 //! * A database that goes away is waited for two leases; the next pass begins only after a heartbeat was answered.

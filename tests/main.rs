@@ -24,6 +24,7 @@ mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+mod mending;
 #[cfg(feature = "failpoints")]
 mod opening;
 mod outage;

@@ -66,7 +66,13 @@ pub(crate) fn ask(list: ListId, content: &str, settings: Settings, lanes: u16) -
         list,
         key: JobKey::import(list, &fingerprint, &settings),
         fingerprint,
-        payload: Payload { source: format!("/lists/{content}.csv"), bytes: 100, settings, limits: Limits::default() },
+        payload: Payload {
+            source: format!("/lists/{content}.csv"),
+            bytes: 100,
+            settings,
+            limits: Limits::default(),
+            mends: None,
+        },
         grid: Grid { lanes, batch_rows: 10 },
         entry: Entry::Auto,
         owner: holder::claim_owner(),
@@ -120,7 +126,7 @@ impl Hand {
             rejected: rejects.len() as u64,
             ..Counts::default()
         };
-        PartWrite { key: RunKey::new(&self.key, 1, 0, 1, range), lane: 0, range, waves, rejects, counts }
+        PartWrite { key: RunKey::new(&self.key, 1, 0, 1, range), lane: 0, range, waves, rejects, mended: None, counts }
     }
 
     async fn commit(&mut self, rows: Vec<Recipient>) -> Counts {

@@ -20,7 +20,7 @@ use crate::job::{JobId, State};
 use crate::nearest::nearest;
 use crate::queue::{self as outlook, Reason};
 use crate::run::Counts;
-use crate::store::{Access, AttemptRow, JobRow, Store};
+use crate::store::{Access, AttemptRow, JobRow, RejectsLeft, Store};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -186,21 +186,25 @@ async fn show(context: &Context, store: &Store, job: JobRef) -> Result<Exit, Fau
     let attempts = store.attempts(row.id).await?;
     let reasons = store.reason_counts(row.id).await?;
     let why = outlook::reasons(&row, &store.outlook(&row).await?);
+    let left = store.rejects_left(row.id).await?;
     let body = Shown {
         job: JobBody::of(&row),
         why: why.iter().map(|reason| WhyBody { code: reason.code, message: &reason.message }).collect(),
         counts,
+        rejects: left.all,
+        rejects_open: left.open,
         settings: row.payload.settings.named().into_iter().collect(),
         attempts: attempts.iter().map(AttemptBody::of).collect(),
         reasons: reasons.iter().map(ReasonBody::of).collect(),
     };
-    context.answer(Exit::Done, &body, &shown_text(&row, &why, counts, &attempts, &reasons))
+    context.answer(Exit::Done, &body, &shown_text(&row, &why, counts, left, &attempts, &reasons))
 }
 
 fn shown_text(
     row: &JobRow,
     why: &[Reason],
     counts: Counts,
+    left: RejectsLeft,
     attempts: &[AttemptRow],
     reasons: &[ReasonCount],
 ) -> String {
@@ -242,6 +246,7 @@ fn shown_text(
         ("stale", Some(thousands(counts.stale))),
         ("duplicates", Some(thousands(counts.duplicates))),
         ("refused", Some(thousands(counts.rejected))),
+        ("still open", (left.all > 0).then(|| thousands(left.open))),
         ("blank", Some(thousands(counts.blank))),
         ("opted out", Some(thousands(counts.opted_out))),
     ];

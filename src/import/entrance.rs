@@ -14,7 +14,7 @@ use crate::import::expect;
 use crate::import::intake::{self, Intake};
 use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, NewList, Request, Wait, Warning};
-use crate::job::{Grid, JobKey, LANES_MAX, ListId};
+use crate::job::{Grid, JobId, JobKey, LANES_MAX, ListId};
 use crate::limits::Limits;
 use crate::list::ListName;
 use crate::nearest::unknown_list;
@@ -284,7 +284,14 @@ pub(crate) fn grid_warnings(request: &Request, grid: Grid) -> Vec<Warning> {
 }
 
 /// A new question to the store.
-pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: Grid, request: &Request) -> Ask {
+pub(crate) fn new_ask(
+    list: ListId,
+    opened: &Opened,
+    settings: Settings,
+    mends: Option<JobId>,
+    grid: Grid,
+    request: &Request,
+) -> Ask {
     Ask {
         list,
         key: JobKey::import(list, &opened.survey.fingerprint, &settings),
@@ -294,6 +301,7 @@ pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: G
             bytes: opened.survey.raw_bytes,
             settings,
             limits: Limits::default(),
+            mends,
         },
         grid,
         entry: request.entry,

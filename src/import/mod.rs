@@ -13,6 +13,7 @@ mod feed;
 mod held;
 mod intake;
 mod lane;
+mod mending;
 mod opening;
 mod pass;
 mod plan;
@@ -146,7 +147,8 @@ async fn run(
     let (list, created) = entrance::enter_list(store, &name, request.new_list).await?;
     report.list_created = created == Created::New;
     let grid = entrance::new_grid(store.engine(), request);
-    let mut ask = entrance::new_ask(list, &opened, settings, grid, request);
+    let mends = mending::origin(store, list, &opened.survey, &settings).await?;
+    let mut ask = entrance::new_ask(list, &opened, settings, mends, grid, request);
     let (lease, job) = match entrance::enter(store, request, &mut ask, stop, events).await? {
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {

@@ -11,7 +11,7 @@ use crate::batch::{Batch, Batcher, Part};
 use crate::fault::{Code, Fault};
 use crate::import::report::Budget;
 use crate::import::rows::Rows;
-use crate::job::Grid;
+use crate::job::{Grid, JobId};
 use crate::position::{Position, Range};
 use crate::run::{Counts, count_of};
 use crate::settings::Settings;
@@ -50,6 +50,8 @@ pub(crate) struct Reader {
     pub(crate) lanes: BTreeMap<u16, Position>,
     /// What is committed already.
     pub(crate) committed: Counts,
+    /// The job whose refused rows the input brings back.
+    pub(crate) mends: Option<JobId>,
     pub(crate) budget: Option<Budget>,
     pub(crate) stop: Stop,
 }
@@ -78,7 +80,12 @@ impl Reader {
                 return Ok(ReadEnd::Stopped);
             }
             end = row.end;
-            if let Some(batch) = batcher.push(outcome, row.end) {
+            if self.mends.is_some()
+                && let Some(refused) = rows.refused_as()
+            {
+                batcher.was_refused(&outcome, refused);
+            }
+            if let Some(batch) = batcher.push(outcome, end) {
                 self.count(&mut seen, &batch);
                 self.check_budget(&seen, BatchPlace::Inner)?;
                 if send(lanes, batch).is_err() {

@@ -26,6 +26,9 @@ pub struct Payload {
     /// What else a worker has to know.
     #[serde(default, skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
+    /// The job whose refused rows the input brings back, when it is that job's reject file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mends: Option<JobId>,
 }
 
 /// Why a job stopped or failed.

@@ -128,6 +128,7 @@ impl Options {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the words are small and copied")]
 fn enum_word(word: impl clap::ValueEnum) -> String {
     word.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
