@@ -33,7 +33,7 @@ Examples:
   enlist check spring.csv --list spring --map phone='Cep No' --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    import: import::Args,
+    pub(crate) import: import::Args,
 }
 
 /// What is told besides the figures of an import.
@@ -71,9 +71,9 @@ struct Stored {
 }
 
 /// Runs the command; everything is said when it returns.
-pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
-    let mut report = Report::new(&args.import.list);
-    let (mut wanted, mut budget) = (Wanted::default(), args.import.reading.max_rejects);
+pub(crate) async fn run(context: &Context, args: &import::Args) -> Exit {
+    let mut report = Report::new(&args.list);
+    let (mut wanted, mut budget) = (Wanted::default(), args.reading.max_rejects);
     let mut files = Files::default();
     if let Err(fault) = attempt(context, args, &mut report, &mut wanted, &mut budget, &mut files).await {
         report.error = Some(fault);
@@ -102,16 +102,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
 
 async fn attempt(
     context: &Context,
-    args: &Args,
+    args: &import::Args,
     report: &mut Report,
     wanted: &mut Wanted,
     budget: &mut Option<Budget>,
     files: &mut Files,
 ) -> Result<(), Fault> {
-    let profile = args.import.profile.as_deref();
-    args.import.check_outputs()?;
+    let profile = args.profile.as_deref();
+    args.check_outputs()?;
     if profile.is_none() {
-        check(&args.import.request(context, &args.import.given())?)?;
+        check(&args.request(context, &args.given())?)?;
     }
     // There may be no database yet: then everything would be new.
     let real = match context.open(Access::Existing).await {
@@ -120,11 +120,11 @@ async fn attempt(
         Err(fault) => return Err(fault),
     };
     let layered = match (profile, &real) {
-        (None, _) => args.import.given(),
+        (None, _) => args.given(),
         (Some(name), None) => return Err(profiles::no_profile(name)),
-        (Some(name), Some(store)) => profiles::under(store, name, &args.import.reading).await?,
+        (Some(name), Some(store)) => profiles::under(store, name, &args.reading).await?,
     };
-    let given = args.import.request(context, &layered)?;
+    let given = args.request(context, &layered)?;
     check(&given)?;
     wanted.clone_from(&given.wanted);
     *budget = given.max_rejects;
@@ -152,7 +152,7 @@ async fn attempt(
         (None, Ok(choice)) => choice.target.engine(),
         (None, Err(fault)) => return Err(fault.clone()),
     };
-    let (duplicates, file) = args.import.duplicates.as_deref().map(DuplicatesFile::begin).unzip();
+    let (duplicates, file) = args.duplicates.as_deref().map(DuplicatesFile::begin).unzip();
     let request = Request {
         batch_rows: given.batch_rows.or(Some(batch_rows(engine))),
         duplicates,
@@ -172,7 +172,7 @@ async fn attempt(
         files.duplicates = file.end().await?;
     }
     report.list_created = list.is_none();
-    if let (Some(path), Some(job), Some(settings)) = (&args.import.rejects, report.job, &report.settings) {
+    if let (Some(path), Some(job), Some(settings)) = (&args.rejects, report.job, &report.settings) {
         rejects::write(&scratch, job, settings, Some(path)).await?;
         files.rejects = Some(path.clone());
     }

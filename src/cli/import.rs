@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::answer::{Context, Style, complain, object, print_line};
+use crate::cli::check::run as look;
 use crate::cli::database::private_folder;
 use crate::cli::duplicates::DuplicatesFile;
 use crate::cli::jobs::find_id;
@@ -29,6 +30,7 @@ use crate::store::{Access, Store};
 const LEASE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(after_help = "\
 Examples:
   enlist import spring.csv --list spring --region TR
@@ -39,6 +41,16 @@ Examples:
 
 Run the same command again after a crash, a kill or a reboot: it goes on where it stopped.
 A file that was imported before is not read again; --again does.")]
+pub(crate) struct Line {
+    #[command(flatten)]
+    args: Args,
+    /// Write nothing and say what the import would do: the same as 'enlist check'
+    #[arg(long, help_heading = RUN)]
+    dry_run: bool,
+}
+
+/// What an import can be told; `check` and `enqueue` take the same.
+#[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file, its address (http, https, s3, gs, az) or - for standard input: CSV, also compressed (gzip, zstd, bzip2, xz, zip), or a workbook (xlsx, xls, ods)
     pub(crate) file: PathBuf,
@@ -187,7 +199,11 @@ impl Args {
 }
 
 /// Runs the command; everything is said when it returns.
-pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
+pub(crate) async fn run(context: &Context, line: &Line) -> Exit {
+    let args = &line.args;
+    if line.dry_run {
+        return look(context, args).await;
+    }
     let mut ended =
         Ended { report: Report::new(&args.list), files: Files::default(), budget: args.reading.max_rejects };
     if let Err(fault) = attempt(context, args, &mut ended).await {

@@ -75,7 +75,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Import a file into a list, or go on with an import that was interrupted
-    Import(Box<import::Args>),
+    Import(Box<import::Line>),
     /// Read the whole file and say what an import would do, without writing anything
     Check(Box<check::Args>),
     /// Give an import to the workers
@@ -146,7 +146,7 @@ pub async fn run(args: Vec<OsString>) -> Exit {
 async fn dispatch(context: &Context, command: Command) -> Exit {
     let ended = match command {
         Command::Import(args) => Ok(import::run(context, &args).await),
-        Command::Check(args) => Ok(check::run(context, &args).await),
+        Command::Check(args) => Ok(check::run(context, &args.import).await),
         Command::Enqueue(args) => enqueue::run(context, &args).await,
         Command::Work(args) => work::run(context, &args).await,
         Command::Pass(args) => pass::run(context, &args).await,

@@ -49,6 +49,7 @@ pub use claimed::{run_claimed, span};
 pub use enqueue::{Enqueued, Standing, enqueue};
 
 pub use entrance::batch_rows;
+pub use reader::PLAIN_PHONES;
 
 /// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
 pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);

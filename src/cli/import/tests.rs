@@ -5,13 +5,13 @@ use clap::Parser;
 use super::*;
 
 #[derive(Debug, Parser)]
-struct Line {
+struct Whole {
     #[command(flatten)]
     args: Args,
 }
 
 fn args(line: &[&str]) -> Args {
-    Line::parse_from(["import", "a.csv", "--list", "x"].iter().chain(line)).args
+    Whole::parse_from(["import", "a.csv", "--list", "x"].iter().chain(line)).args
 }
 
 #[test]
