@@ -129,6 +129,26 @@ both! {
     }
 }
 
+both! {
+    fn a_queued_import_reads_by_its_profile_as_it_was_when_it_was_queued(db: Db) {
+        let home = Home::new();
+        home.write("in.csv", "tel;ad\n05320000011;Ayşe\nyok;Can\n");
+        home.enlist(&db).arg("migrate").run().expect(0);
+        profiles(&home, &db, &["save", "crm", "--region", "TR", "--set", "source=crm", "--max-rejects", "1"]).expect(0);
+        let enqueue = |words: &[&str]| {
+            home.enlist(&db).args(["enqueue", "in.csv", "--list", "x", "--create-list", "--json"]).args(words).run()
+        };
+        refused(&enqueue(&["--profile", "crn"]), "unknown_profile", "did you mean 'crm'");
+        refused(&enqueue(&["--profile", "crm", "--duplicates", "d.csv"]), "usage", "--duplicates");
+        enqueue(&["--profile", "crm"]).expect(0);
+        profiles(&home, &db, &["delete", "crm"]).expect(0);
+        let worked = home.enlist(&db).args(["work", "--drain", "--json"]).run().expect(0);
+        assert_eq!(worked.count("done"), 1, "{}", worked.told());
+        let row = home.enlist(&db).args(["export", "--list", "x", "--format", "jsonl"]).run().expect(0).json();
+        assert_eq!(row["attributes"], serde_json::json!({"source": "crm"}));
+    }
+}
+
 #[test]
 fn a_profile_is_not_sought_in_a_database_that_is_not_there() {
     let (home, db) = (Home::new(), Db::fresh(Engine::Sqlite));
