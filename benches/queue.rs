@@ -19,8 +19,9 @@ use std::time::{Duration, Instant};
 
 use enlist::holder;
 use enlist::import::enqueue;
-use enlist::import::report::{Entry, Expected, Input, NewList, Request, Wait};
+use enlist::import::report::{Entry, Expected, NewList, Request, Wait};
 use enlist::job::QueueName;
+use enlist::location::Location;
 use enlist::settings::Wanted;
 use enlist::stop::Stop;
 use enlist::store::{Access, Options, QueueTerms, Store, Target};
@@ -76,7 +77,7 @@ async fn fill(home: &Home, db: &Db, jobs: usize) {
         let rows: String = (0..10).map(|row| format!("+90532{:07},name {n}\n", (n * 10 + row) % 10_000_000)).collect();
         let path = home.write(&format!("{n}.csv"), format!("phone,name\n{rows}"));
         let request = Request {
-            input: Input::Path(path),
+            input: Location::Path(path),
             list: format!("list-{}", n % LISTS),
             new_list: NewList::Create,
             wanted: Wanted::default(),
@@ -85,6 +86,7 @@ async fn fill(home: &Home, db: &Db, jobs: usize) {
             max_rejects: None,
             expected: Expected::default(),
             max_changes: None,
+            duplicates: None,
             preview: 0,
             entry: Entry::Auto,
             wait: Wait::No,
