@@ -87,6 +87,7 @@ async fn fill(home: &Home, db: &Db, jobs: usize) {
             max_rejects: None,
             expected: Expected::default(),
             max_changes: None,
+            duplicates: None,
             preview: 0,
             entry: Entry::Auto,
             wait: Wait::No,

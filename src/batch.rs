@@ -10,7 +10,7 @@ use crate::job::{BATCH_BYTES_MAX, Grid, lane_of};
 use crate::phone::Phone;
 use crate::position::{Position, Range};
 use crate::recipient::Recipient;
-use crate::reject::Reject;
+use crate::reject::{RefusedAs, Reject};
 
 /// A row after judging.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,10 @@ pub struct Part {
     pub rejects: Vec<Reject>,
     /// Blank rows; lane 0 only.
     pub blank: u64,
+    /// Of a reject file: the refused rows that are taken now.
+    pub mended: Vec<RefusedAs>,
+    /// Of a reject file: those that are refused once more, with the line on which they stand now.
+    pub refused_again: Vec<(u64, RefusedAs)>,
 }
 
 impl Part {
@@ -66,12 +70,29 @@ impl Batcher {
         Self { grid, from, to: from, records: 0, parts: empty_parts(grid) }
     }
 
-    /// Adds the row that ends at `end`. Returns the batch that it completes, if it does.
-    pub fn push(&mut self, outcome: Outcome, end: Position) -> Option<Batch> {
-        let lane = match &outcome {
+    /// Notes that the row to be added next was refused before.
+    pub fn was_refused(&mut self, outcome: &Outcome, before: RefusedAs) {
+        let lane = self.lane(outcome);
+        if let Some(part) = self.parts.get_mut(lane) {
+            match outcome {
+                Outcome::Blank => {}
+                Outcome::Recipient(_) => part.mended.push(before),
+                Outcome::Reject(reject) => part.refused_again.push((reject.at.line, before)),
+            }
+        }
+    }
+
+    /// The lane that a row belongs to.
+    fn lane(&self, outcome: &Outcome) -> usize {
+        match outcome {
             Outcome::Recipient(recipient) => usize::from(lane_of(recipient.phone.as_str(), self.grid.lanes)),
             Outcome::Blank | Outcome::Reject(_) => 0,
-        };
+        }
+    }
+
+    /// Adds the row that ends at `end`. Returns the batch that it completes, if it does.
+    pub fn push(&mut self, outcome: Outcome, end: Position) -> Option<Batch> {
+        let lane = self.lane(&outcome);
         if let Some(part) = self.parts.get_mut(lane) {
             match outcome {
                 Outcome::Blank => part.blank += 1,
@@ -157,6 +178,31 @@ pub fn fold(rows: Vec<Recipient>) -> Vec<Wave> {
         wave.sort_unstable_by(|a, b| a.recipient.phone.cmp(&b.recipient.phone));
     }
     waves
+}
+
+/// For each row of one part, in file order, the later row that `fold` folds it into; none where it stands.
+pub fn winners(rows: &[Recipient]) -> Vec<Option<usize>> {
+    // The runs of rows that fold into one: version and last row.
+    let mut runs: Vec<(Option<i64>, usize)> = Vec::new();
+    let mut latest: HashMap<&Phone, usize> = HashMap::with_capacity(rows.len());
+    let mut run_of = Vec::with_capacity(rows.len());
+    for (at, row) in rows.iter().enumerate() {
+        let open = latest.get(&row.phone).copied();
+        let run = match open.and_then(|run| Some((run, runs.get_mut(run)?))) {
+            Some((run, (version, last))) if *version == row.version => {
+                *last = at;
+                run
+            }
+            _ => {
+                runs.push((row.version, at));
+                latest.insert(&row.phone, runs.len() - 1);
+                runs.len() - 1
+            }
+        };
+        run_of.push(run);
+    }
+    let last = |(at, run): (usize, &usize)| runs.get(*run).map(|(_, last)| *last).filter(|last| *last != at);
+    run_of.iter().enumerate().map(last).collect()
 }
 
 #[cfg(test)]

@@ -179,6 +179,18 @@ codes! {
     BadListName "bad_list_name" Usage
         "a list name has 1 to 200 characters and no control characters"
         "choose such a name";
+    UnknownProfile "unknown_profile" Usage
+        "there is no profile of that name"
+        "'enlist profiles' lists them; 'enlist profiles save NAME' makes one";
+    BadProfileName "bad_profile_name" Usage
+        "a profile name has 1 to 200 characters and no control characters"
+        "choose such a name";
+    ProfileExists "profile_exists" Usage
+        "there is a profile of that name already"
+        "choose another name, or pass --replace";
+    UnreadableProfile "unreadable_profile" Usage
+        "the profile holds an option or a value that this program does not understand; a newer one saved it"
+        "use the newer program, or save the profile again with 'enlist profiles save NAME --replace'";
     UnknownJob "unknown_job" Usage
         "there is no job with that number"
         "'enlist jobs' lists them; 'last' names the newest";

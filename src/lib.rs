@@ -127,6 +127,11 @@
 //!   is written.
 //! * A workbook's sheet is kept as CSV text under the state folder, so that positions, resume and rejects work as
 //!   for any file; standard input is kept there for the same reason.
+//! * A refused row is known again by its job, line, column, reason and detail: a reject file brings back the rows of
+//!   the newest import into the list that refused all of its first rows, and each is noted as mended in the
+//!   transaction that stores it.
+//! * `--duplicates` reads the input once more when the job is done: what is folded is a function of the input, the
+//!   frozen settings and the frozen grid, so nothing about it is stored.
 //! * A database that goes away is waited for two leases; the next pass begins only after a heartbeat was answered.
 //! * A notification of a job's end has the key job key + generation + number of the end + state. The number is
 //!   counted in `jobs.ends`, because a queued job can be cancelled twice under one fence. It is written by
@@ -168,6 +173,7 @@ pub mod once;
 pub mod owner;
 pub mod phone;
 pub mod position;
+pub mod profile;
 pub mod queue;
 pub mod quoting;
 pub mod recipient;

@@ -11,6 +11,25 @@ use crate::settings::{is_invisible, trim};
 /// The most characters of a name.
 pub const LIST_NAME_MAX: usize = 200;
 
+/// A name that people type: NFC, trimmed, 1 to `LIST_NAME_MAX` characters, no control characters.
+///
+/// # Errors
+/// What is wrong with it, to be put behind what it names.
+pub fn plain_name(text: &str) -> Result<String, String> {
+    let name: String = trim(text).nfc().collect();
+    let length = name.chars().count();
+    if length == 0 {
+        return Err("is empty".to_owned());
+    }
+    if length > LIST_NAME_MAX {
+        return Err(format!("has {length} characters, at most {LIST_NAME_MAX} are possible"));
+    }
+    if name.chars().any(|c| c.is_control() || is_invisible(c)) {
+        return Err("holds a control or invisible character".to_owned());
+    }
+    Ok(name)
+}
+
 /// A list's name: NFC, trimmed, 1 to 200 characters, no control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListName(String);
@@ -18,18 +37,7 @@ pub struct ListName(String);
 impl ListName {
     /// Reads a name. Anything else is the fault `bad_list_name`.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let name: String = trim(text).nfc().collect();
-        let length = name.chars().count();
-        if length == 0 {
-            return Err(Fault::new(Code::BadListName, "the list name is empty"));
-        }
-        if length > LIST_NAME_MAX {
-            let message = format!("the list name has {length} characters, at most {LIST_NAME_MAX} are possible");
-            return Err(Fault::new(Code::BadListName, message));
-        }
-        if name.chars().any(|c| c.is_control() || is_invisible(c)) {
-            return Err(Fault::new(Code::BadListName, "the list name holds a control or invisible character"));
-        }
+        let name = plain_name(text).map_err(|why| Fault::new(Code::BadListName, format!("the list name {why}")))?;
         Ok(Self(name))
     }
 

@@ -45,6 +45,19 @@ pub fn unknown_list(wanted: &str, names: &[String], create_hint: &str) -> Fault 
     }
 }
 
+/// The fault for a profile name that names none, with the names that could be meant.
+pub fn unknown_profile(wanted: &str, names: &[String]) -> Fault {
+    let fault = Fault::new(Code::UnknownProfile, format!("there is no profile '{wanted}'"));
+    let near = nearest(wanted, names.iter().map(String::as_str));
+    if names.is_empty() {
+        fault.hint("the database holds no profile yet; 'enlist profiles save NAME' makes one")
+    } else if !near.is_empty() {
+        fault.hint(format!("did you mean {}?", quoted(&near, " or ")))
+    } else {
+        fault
+    }
+}
+
 /// Names in quotes, joined.
 pub fn quoted(names: &[&str], between: &str) -> String {
     names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(between)
@@ -67,5 +80,7 @@ mod tests {
         assert!(unknown_list("sprnig", &names, "create it").hint.contains("did you mean 'spring'"));
         assert!(unknown_list("x", &names, "create it").hint.contains("'spring', 'autumn'"));
         assert!(unknown_list("x", &[], "create it").hint.contains("no list yet"));
+        assert!(unknown_profile("sprnig", &names).hint.contains("did you mean 'spring'"));
+        assert!(unknown_profile("zzz", &names).hint.contains("'enlist profiles'"));
     }
 }

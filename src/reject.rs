@@ -153,6 +153,19 @@ pub struct Reject {
     pub raw: Vec<u8>,
 }
 
+/// What a row of a reject file says about the row that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedAs {
+    /// The line on which it started.
+    pub line: u64,
+    /// The header of the column that was at fault; empty where none was.
+    pub column: String,
+    /// The code of the reason, as it is written.
+    pub reason: String,
+    /// The fragment for a person.
+    pub detail: String,
+}
+
 /// How often a reason occurred in a job, and where first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReasonCount {

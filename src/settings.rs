@@ -133,6 +133,8 @@ pub struct Wanted {
     pub blank: Blank,
     /// `--newer-by`.
     pub newer_by: Option<ColumnRef>,
+    /// `--set`, in the order given: field and value.
+    pub set: Vec<(String, String)>,
     /// Where a value came from, by the name of the option without dashes, when it was not the command
     /// line (for example `region` → `/etc/enlist/enlist.toml`).
     pub origins: BTreeMap<&'static str, String>,
@@ -155,6 +157,43 @@ pub struct Columns {
     pub attributes: Vec<(String, usize)>,
     /// The place of `_reason` when the input is a reject file, whose four last columns are ignored.
     pub reject_reason: Option<usize>,
+}
+
+/// Values that every row gets, whatever its cells say (`--set`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Constants {
+    /// The name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Key and value, sorted by key; no key is that of a column.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attributes: Vec<(String, String)>,
+}
+
+impl Constants {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl std::fmt::Display for Constants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name.iter().map(|name| format!("name={name}"));
+        let all: Vec<String> =
+            name.chain(self.attributes.iter().map(|(key, value)| format!("{key}={value}"))).collect();
+        f.write_str(if all.is_empty() { "none" } else { "" })?;
+        f.write_str(&all.join(", "))
+    }
+}
+
+/// Where the value of an attribute comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// The cell of this column, from 0.
+    Column(usize),
+    /// `--set`.
+    Constant(&'a str),
 }
 
 /// What decides an outcome, resolved against the input and frozen with the job.
@@ -188,6 +227,10 @@ pub struct Settings {
     // Left out when there is none, so that jobs stored before sheets were read keep their digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sheet: Option<String>,
+    /// What every row gets besides its cells.
+    // Left out when there is none, for the same reason.
+    #[serde(default, skip_serializing_if = "Constants::is_empty")]
+    pub constants: Constants,
 }
 
 impl Settings {
@@ -217,6 +260,7 @@ impl Settings {
             ("max-name-length", self.max_name_length.map_or_else(|| "none".to_owned(), |n| n.to_string())),
             ("blank", if self.blank == Blank::Clear { "clear" } else { "keep" }.to_owned()),
             ("short-rows", if self.short_rows == ShortRows::Fill { "fill" } else { "reject" }.to_owned()),
+            ("set", self.constants.to_string()),
         ]
     }
 
@@ -243,9 +287,23 @@ impl Settings {
         blake3::hash(&json)
     }
 
+    /// The attributes with where their values come from, sorted by key: the order of `Recipient::attributes`.
+    pub fn attributes(&self) -> Vec<(&str, Origin<'_>)> {
+        let columns = self.columns.attributes.iter().map(|(key, at)| (key.as_str(), Origin::Column(*at)));
+        let constants = self.constants.attributes.iter().map(|(key, value)| (key.as_str(), Origin::Constant(value)));
+        let mut all: Vec<_> = columns.chain(constants).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all
+    }
+
     /// The keys of the attributes, in the order of `Recipient::attributes`.
     pub fn attribute_keys(&self) -> impl Iterator<Item = &str> {
-        self.columns.attributes.iter().map(|(key, _)| key.as_str())
+        self.attributes().into_iter().map(|(key, _)| key)
+    }
+
+    /// Whether a row can say what its person is called.
+    pub fn names_people(&self) -> bool {
+        self.columns.name.is_some() || self.constants.name.is_some()
     }
 }
 

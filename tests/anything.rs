@@ -47,6 +47,7 @@ async fn imported(store: &Store, path: &std::path::Path, entry: Entry) -> Report
         max_rejects: Some(Budget::Percent(100.0)),
         expected: Expected::default(),
         max_changes: None,
+        duplicates: None,
         preview: 2,
         entry,
         wait: Wait::No,

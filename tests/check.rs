@@ -81,6 +81,29 @@ both! {
 }
 
 both! {
+    fn an_import_that_is_only_tried_is_a_check(db: Db) {
+        let home = Home::new();
+        home.write("a.csv", data::messy(500, 3));
+        home.write("b.csv", data::clean(20, 3));
+        home.enlist(&db).args(["import", "b.csv", "--list", "people"]).run().expect(0);
+        let run = |command: &[&str], file: &str, more: &[&str]| {
+            home.enlist(&db).args(command).args([file, "--list", "people", "--region", "TR"]).args(more).run()
+        };
+        for (file, list, exit) in [("a.csv", &[][..], 3), ("a.csv", &["--max-rejects", "100%"], 0), ("none.csv", &[], 1), ("b.csv", &["--set", "phone=1"], 2)] {
+            let (check, tried) = (run(&["check"], file, list), run(&["import", "--dry-run"], file, list));
+            assert_eq!((check.code, tried.code), (exit, exit), "{}{}", check.told(), tried.told());
+            assert_eq!(check.text(), tried.text());
+            let more: Vec<&str> = list.iter().copied().chain(["--json"]).collect();
+            let json = |command: &[&str]| {
+                let mut json = run(command, file, &more).json();
+                json["elapsed_ms"] = 0.into();
+                json
+            };
+            assert_eq!(json(&["check"]), json(&["import", "--dry-run"]));
+        }
+        assert_eq!((db.number("SELECT CAST(count(*) AS BIGINT) FROM jobs"), db.committed_rows()), (Some(1), 20));
+    }
+
     fn a_file_that_is_not_the_expected_one_is_refused_before_anything_is_made(db: Db) {
         let home = Home::new();
         home.write("a.csv", "phone,name\n+905320000011,Ayşe\n\n,,\nyok,Can\n");

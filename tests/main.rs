@@ -16,13 +16,16 @@ mod case;
 mod cases;
 mod check;
 mod cli;
+mod constants;
 mod corpus;
 mod crash;
+mod duplicates;
 #[cfg(feature = "failpoints")]
 mod file_changes;
 mod harness;
 mod lanes;
 mod memory;
+mod mending;
 mod newcomer;
 #[cfg(feature = "failpoints")]
 mod notifications;
@@ -33,6 +36,7 @@ mod outage;
 mod pages;
 #[cfg(feature = "failpoints")]
 mod passes;
+mod profiles;
 #[cfg(feature = "failpoints")]
 mod queue;
 mod readers;
@@ -43,4 +47,5 @@ mod samples;
 mod store;
 mod tidy;
 mod twin;
+mod upgrade;
 mod zombie;

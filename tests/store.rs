@@ -14,7 +14,7 @@ use enlist::position::{Position, Range};
 use enlist::recipient::Recipient;
 use enlist::reject::{Reason, Reject};
 use enlist::run::{Counts, RunKey};
-use enlist::settings::{Blank, Columns, Dialect, HeaderRow, PhoneType, Settings, ShortRows};
+use enlist::settings::{Blank, Columns, Constants, Dialect, HeaderRow, PhoneType, Settings, ShortRows};
 use enlist::store::{
     Access, Admission, Ask, Beat, Created, Lease, Member, Options, PartWrite, Payload, Session, Status, Store,
     StoreError, Target,
@@ -56,6 +56,7 @@ pub(crate) fn settings(blank: Blank, version: Option<usize>) -> Settings {
         blank,
         short_rows: ShortRows::Reject,
         sheet: None,
+        constants: Constants::default(),
     }
 }
 
@@ -71,6 +72,7 @@ pub(crate) fn ask(list: ListId, content: &str, settings: Settings, lanes: u16) -
             settings,
             limits: Limits::default(),
             notify: None,
+            mends: None,
         },
         grid: Grid { lanes, batch_rows: 10 },
         entry: Entry::Auto,
@@ -125,7 +127,7 @@ impl Hand {
             rejected: rejects.len() as u64,
             ..Counts::default()
         };
-        PartWrite { key: RunKey::new(&self.key, 1, 0, 1, range), lane: 0, range, waves, rejects, counts }
+        PartWrite { key: RunKey::new(&self.key, 1, 0, 1, range), lane: 0, range, waves, rejects, mended: None, counts }
     }
 
     async fn commit(&mut self, rows: Vec<Recipient>) -> Counts {

@@ -24,6 +24,7 @@ const WORDS: &[&str] = &[
     "location",
     "nearest",
     "owner",
+    "profile",
     "quoting",
     "stop",
     "admission",

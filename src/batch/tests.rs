@@ -92,6 +92,20 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
+    fn the_rows_that_lose_are_those_that_are_folded(rows in recipients(proptest::option::of(0..2_i64))) {
+        let winners = winners(&rows);
+        let kept: usize = fold(rows.clone()).iter().map(Vec::len).sum();
+        prop_assert_eq!(winners.iter().flatten().count(), rows.len() - kept);
+        for (at, winner) in winners.iter().enumerate() {
+            let Some(winner) = *winner else { continue };
+            prop_assert!(winner > at && winners[winner].is_none());
+            prop_assert_eq!((&rows[at].phone, rows[at].version), (&rows[winner].phone, rows[winner].version));
+        }
+    }
+}
+
+proptest! {
+    #[test]
     fn the_ranges_of_any_bytes_on_any_grid_cover_the_input_once(bytes in text(), grid in grid()) {
         let (batches, end) = judged(&bytes, Position::START, grid);
         let mut at = Position::START;

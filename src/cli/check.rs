@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use crate::batch::Outcome;
 use crate::cli::answer::{Context, Style, complain, object, print, print_line};
+use crate::cli::duplicates::DuplicatesFile;
 use crate::cli::progress::Progress;
+use crate::cli::summary::Files;
 use crate::cli::text::{head, pairs};
-use crate::cli::{import, rejects, signals, summary};
+use crate::cli::{import, profiles, rejects, signals, summary};
 use crate::fault::{Code, Exit, Fault};
-use crate::import::report::{Entry, NewList, PreviewRow, Report, Request};
-use crate::import::{check, import as run_import};
+use crate::import::report::{Budget, Entry, NewList, PreviewRow, Report, Request};
+use crate::import::{batch_rows, check, import as run_import};
 use crate::list::ListName;
 use crate::nearest::unknown_list;
 use crate::settings::{HeaderRow, Settings, Wanted, visible};
@@ -31,7 +33,7 @@ Examples:
   enlist check spring.csv --list spring --map phone='Cep No' --json")]
 pub(crate) struct Args {
     #[command(flatten)]
-    import: import::Args,
+    pub(crate) import: import::Args,
 }
 
 /// What is told besides the figures of an import.
@@ -48,7 +50,7 @@ struct Body<'a> {
 struct Choice {
     name: &'static str,
     value: String,
-    because: &'static str,
+    because: String,
 }
 
 /// One of the first rows.
@@ -69,16 +71,17 @@ struct Stored {
 }
 
 /// Runs the command; everything is said when it returns.
-pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
-    let mut report = Report::new(&args.import.list);
-    let mut wanted = Wanted::default();
-    if let Err(fault) = attempt(context, args, &mut report, &mut wanted).await {
+pub(crate) async fn run(context: &Context, args: &import::Args) -> Exit {
+    let mut report = Report::new(&args.list);
+    let (mut wanted, mut budget) = (Wanted::default(), args.reading.max_rejects);
+    let mut files = Files::default();
+    if let Err(fault) = attempt(context, args, &mut report, &mut wanted, &mut budget, &mut files).await {
         report.error = Some(fault);
     }
     // What the scratch store calls it means nothing outside.
     (report.job, report.state, report.attempt) = (None, None, 0);
     let would_stop = report.warnings.iter().any(|warning| Code::from_code(warning.code).is_some());
-    let exit = match report.exit(args.import.max_rejects) {
+    let exit = match report.exit(budget) {
         Exit::Done | Exit::Failed if would_stop && report.error.is_none() => Exit::Found,
         exit => exit,
     };
@@ -86,7 +89,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     let preview = preview(&report);
     let printed = match context.style {
         Style::Json => {
-            let figures = summary::Answer::of(&report, args.import.rejects.as_deref());
+            let figures = summary::Answer::of(&report, &files);
             object(exit, report.error.as_ref(), &Body { figures, settings, preview }).and_then(|line| print_line(&line))
         }
         Style::Text => print(&text(&report, settings.as_deref().unwrap_or_default(), &preview)),
@@ -97,18 +100,35 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     if printed.is_err() && exit == Exit::Done { Exit::Failed } else { exit }
 }
 
-async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &mut Wanted) -> Result<(), Fault> {
-    let given = args.import.request(context)?;
-    wanted.clone_from(&given.wanted);
-    check(&given)?;
-    args.import.rejects.as_deref().map_or(Ok(()), |path| context.check_output(path))?;
-    args.import.check_rejects()?;
+async fn attempt(
+    context: &Context,
+    args: &import::Args,
+    report: &mut Report,
+    wanted: &mut Wanted,
+    budget: &mut Option<Budget>,
+    files: &mut Files,
+) -> Result<(), Fault> {
+    let profile = args.profile.as_deref();
+    args.rejects.as_deref().map_or(Ok(()), |path| context.check_output(path))?;
+    args.check_outputs()?;
+    if profile.is_none() {
+        check(&args.request(context, &args.given())?)?;
+    }
     // There may be no database yet: then everything would be new.
     let real = match context.open(Access::Existing).await {
         Ok(store) => Some(store),
         Err(fault) if fault.code == Code::DatabaseNotFound => None,
         Err(fault) => return Err(fault),
     };
+    let layered = match (profile, &real) {
+        (None, _) => args.given(),
+        (Some(name), None) => return Err(profiles::no_profile(name)),
+        (Some(name), Some(store)) => profiles::under(store, name, &args.reading).await?,
+    };
+    let given = args.request(context, &layered)?;
+    check(&given)?;
+    wanted.clone_from(&given.wanted);
+    *budget = given.max_rejects;
     let name = ListName::parse(&given.list)?;
     let list = match &real {
         None => None,
@@ -127,7 +147,16 @@ async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &m
     let folder = tempfile::Builder::new().prefix("enlist-check-").tempdir().map_err(failed)?;
     let scratch =
         Store::scratch(folder.path(), real.as_ref().zip(list)).await.map_err(StoreError::into_fault_midway)?;
+    // The scratch store's own batches may be larger, and what is folded depends on them.
+    let engine = match (&real, &context.database) {
+        (Some(store), _) => store.engine(),
+        (None, Ok(choice)) => choice.target.engine(),
+        (None, Err(fault)) => return Err(fault.clone()),
+    };
+    let (duplicates, file) = args.duplicates.as_deref().map(DuplicatesFile::begin).unzip();
     let request = Request {
+        batch_rows: given.batch_rows.or(Some(batch_rows(engine))),
+        duplicates,
         new_list: NewList::Create,
         entry: Entry::Auto,
         preview: SHOWN_ROWS,
@@ -141,9 +170,14 @@ async fn attempt(context: &Context, args: &Args, report: &mut Report, wanted: &m
     let progress = Progress::start(context.display, context.volume);
     *report = run_import(&scratch, &request, &stop, &|event| progress.on_event(event)).await;
     progress.finish();
+    drop(request);
+    if let Some(file) = file {
+        files.duplicates = file.end().await?;
+    }
     report.list_created = list.is_none();
-    if let (Some(path), Some(job), Some(settings)) = (&args.import.rejects, report.job, &report.settings) {
+    if let (Some(path), Some(job), Some(settings)) = (&args.rejects, report.job, &report.settings) {
         rejects::write(&scratch, job, settings, Some(path)).await?;
+        files.rejects = Some(path.clone());
     }
     scratch.close().await;
     if let Some(store) = real {
@@ -162,7 +196,7 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
             let field = name.trim_start_matches("map ");
             why(wanted.map.iter().any(|(mapped, _)| mapped.as_str() == field))
         }
-        "region" if wanted.origins.contains_key("region") => "from the configuration",
+        "set" => why(true),
         "region" => {
             if wanted.region.is_some() {
                 "as you said"
@@ -172,12 +206,18 @@ fn choices(settings: &Settings, wanted: &Wanted) -> Vec<Choice> {
         }
         _ => "",
     };
-    let shown = ["delimiter", "encoding", "map phone", "map name", "map region", "newer-by", "region"];
+    let shown = ["delimiter", "encoding", "map phone", "map name", "map region", "newer-by", "region", "set"];
     settings
         .named()
         .into_iter()
         .filter(|(name, value)| shown.contains(name) && (value != "none" || *name == "region" || *name == "map name"))
-        .map(|(name, value)| Choice { name, value, because: because(name) })
+        .map(|(name, value)| {
+            let because = match wanted.origins.get(name) {
+                Some(origin) => format!("from {origin}"),
+                None => because(name).to_owned(),
+            };
+            Choice { name, value, because }
+        })
         .collect()
 }
 

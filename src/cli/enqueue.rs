@@ -16,7 +16,7 @@ use crate::job::{JobId, QueueName, State};
 use crate::location::Location;
 use crate::run::Counts;
 use crate::stop::Stop;
-use crate::store::{Access, QueueTerms};
+use crate::store::QueueTerms;
 
 #[derive(Debug, clap::Args)]
 #[group(skip)]
@@ -62,10 +62,11 @@ struct Body<'a> {
 /// Runs the command.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     args.import.refuse_for_queue()?;
-    let request = args.import.request(context)?;
-    check(&request)?;
+    if args.import.profile.is_none() {
+        check(&args.import.request(context, &args.import.given())?)?;
+    }
     let unreadable = |what: &str, hint: &'static str| Err(Fault::new(Code::Usage, what).hint(hint));
-    match &request.input {
+    match Location::of(&args.import.file) {
         Location::Stdin => {
             return unreadable(
                 "standard input cannot be queued: a worker could not read it",
@@ -86,10 +87,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         run_at: args.run_at,
         max_attempts: args.max_attempts,
     };
+    let (store, layered) = args.import.open(context).await?;
+    let request = args.import.request(context, &layered)?;
+    check(&request)?;
     if let Some(warning) = notify::plain_warning(request.notify.as_ref()) {
         context.note(&format!("warning: {}", warning.message));
     }
-    let store = context.open(Access::Create).await?;
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;
     let progress = Progress::start(context.display, context.volume);

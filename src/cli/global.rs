@@ -11,6 +11,7 @@ use crate::cli::answer::{Context, Display, Given, Paint, Style, Volume};
 use crate::cli::config::{Color, Config, LogFormat, Origin, Valued, Variables};
 use crate::cli::database::{Choice, Flags};
 use crate::fault::{Code, Fault};
+use crate::import::PLAIN_PHONES;
 use crate::store::Options;
 
 /// How long a database server may take to answer at first.
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// How log lines are written: text or json
     #[arg(long, global = true, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub(crate) log_format: Option<LogFormat>,
+    /// Show phones in full in log lines; they are masked without it
+    #[arg(long, global = true)]
+    pub(crate) log_pii: bool,
     /// Show no progress
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
@@ -108,7 +112,8 @@ impl Args {
             (false, _) => "debug,enlist=trace,sqlx=info",
         };
         // The phone rules log the numbers that they read.
-        let filter = format!("{level},rlibphonenumber=off");
+        let phones = if self.log_pii { "trace" } else { "off" };
+        let filter = format!("{level},rlibphonenumber=off,{PLAIN_PHONES}={phones}");
         let format = context.given.log_format.as_ref().map(|valued| valued.value);
         let builder = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

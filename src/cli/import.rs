@@ -8,20 +8,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::cli::answer::{Context, Style, complain, object, print_line};
-use crate::cli::config::{Origin, Valued};
+use crate::cli::check::run as look;
 use crate::cli::database::private_folder;
+use crate::cli::duplicates::DuplicatesFile;
 use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
-use crate::cli::values::{self, JobRef, Sign};
-use crate::cli::{notify, rejects, signals, summary};
+use crate::cli::reading::{Layered, Options, REJECTS};
+use crate::cli::summary::Files;
+use crate::cli::values::{self, JobRef};
+use crate::cli::{notify, profiles, rejects, signals, summary};
 use crate::delivery::deliver_own;
 use crate::fault::{Code, Exit, Fault};
 use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
 use crate::import::{check, import};
 use crate::job::LANES_MAX;
 use crate::location::Location;
-use crate::settings::{Blank, ColumnRef, Field, HeaderRow, PhoneType, ShortRows, Wanted};
 use crate::stop::Stop;
 use crate::store::{Access, Store};
 
@@ -32,6 +34,7 @@ const LEASE: Duration = Duration::from_secs(30);
 const NOTIFY_PATIENCE: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 #[command(after_help = "\
 Examples:
   enlist import spring.csv --list spring --region TR
@@ -42,6 +45,16 @@ Examples:
 
 Run the same command again after a crash, a kill or a reboot: it goes on where it stopped.
 A file that was imported before is not read again; --again does.")]
+pub(crate) struct Line {
+    #[command(flatten)]
+    args: Args,
+    /// Write nothing and say what the import would do: the same as 'enlist check'
+    #[arg(long, help_heading = RUN)]
+    dry_run: bool,
+}
+
+/// What an import can be told; `check` and `enqueue` take the same.
+#[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file, its address (http, https, s3, gs, az) or - for standard input: CSV, also compressed (gzip, zstd, bzip2, xz, zip), or a workbook (xlsx, xls, ods)
     pub(crate) file: PathBuf,
@@ -51,57 +64,21 @@ pub(crate) struct Args {
     /// Create the list when there is none of that name
     #[arg(long)]
     create_list: bool,
-    /// Country in which numbers without a country code are read, for example TR
-    #[arg(long, value_name = "REGION", value_parser = values::region)]
-    region: Option<String>,
-    /// Which column holds a field (phone, name, region): FIELD=HEADER or FIELD=#N
-    #[arg(long, value_name = "FIELD=COLUMN", value_parser = values::mapping)]
-    map: Vec<(Field, ColumnRef)>,
-    /// Between cells: one character, or comma, semicolon, tab, pipe [default: found out]
-    #[arg(long, value_name = "SIGN", value_parser = values::delimiter, allow_hyphen_values = true, help_heading = FORMAT)]
-    delimiter: Option<u8>,
-    /// Around cells: one character, or none [default: "]
-    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
-    quote: Option<Sign>,
-    /// Before a quote inside a quoted cell: one character, backslash or none [default: none]
-    #[arg(long, value_name = "SIGN", value_parser = values::sign_or_none, help_heading = FORMAT)]
-    escape: Option<Sign>,
-    /// Character set, for example windows-1254 [default: found out]
-    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
-    encoding: Option<String>,
-    /// The sheet of a workbook [default: the first]
-    #[arg(long, value_name = "NAME", help_heading = FORMAT)]
-    sheet: Option<String>,
-    /// The first row is data; name the phone column with --map phone=#N
-    #[arg(long, help_heading = FORMAT)]
-    no_header: bool,
-    /// Lines above the header
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, help_heading = FORMAT)]
-    skip_lines: u32,
-    /// What to do with a row of too few cells: reject it, or fill it with empty ones
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = FORMAT)]
-    short_rows: ShortRowsWord,
-    /// Which phones are taken: any valid number, or mobile
-    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
-    phone_type: TypeWord,
-    /// Refuse rows with a longer name, in characters
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = ROWS)]
-    max_name_length: Option<u32>,
-    /// What an empty cell does to a stored value: keep or clear it
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t, hide_possible_values = true, help_heading = ROWS)]
-    blank: BlankWord,
-    /// Column with a date or number that grows: older rows never replace newer ones
-    #[arg(long, value_name = "COLUMN", value_parser = values::column, help_heading = ROWS)]
-    newer_by: Option<ColumnRef>,
-    /// Rejects that are acceptable: a number of rows or a share; more stop the import
-    #[arg(long, value_name = "N|P%", value_parser = values::budget, help_heading = REJECTS)]
-    pub(crate) max_rejects: Option<Budget>,
-    /// Known people that may get another name, of a hundred; more stop the import [default: 50%]
-    #[arg(long, value_name = "P%", value_parser = values::percent, help_heading = REJECTS)]
-    max_changes: Option<f64>,
+    /// Take the options that 'enlist profiles save' kept under this name; those given here win
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: Options,
     /// Write the refused rows to this file when the run ends
     #[arg(long, value_name = "FILE", help_heading = REJECTS)]
     pub(crate) rejects: Option<PathBuf>,
+    /// Write the rows that were folded into a later row of their phone to this CSV file: line, phone, winning line, columns replaced
+    ///
+    /// As many as the summary counts: rows of one phone that stand in one batch. Rows of one phone in different
+    /// batches are written one after another and count as changed or the same. Written when the import is done, by
+    /// reading the input once more, and on a replay too.
+    #[arg(long, value_name = "FILE", help_heading = RUN)]
+    pub(crate) duplicates: Option<PathBuf>,
     /// Refuse a file with more or fewer rows before anything is written
     #[arg(long, value_name = "N", help_heading = RUN)]
     expect_rows: Option<u64>,
@@ -137,53 +114,31 @@ pub(crate) struct Args {
     notify: Option<String>,
 }
 
-const FORMAT: &str = "How the file is written";
-const ROWS: &str = "What rows mean";
-const REJECTS: &str = "Refused rows";
 const RUN: &str = "How it runs";
 
-/// Declares an option's words for a type of the settings, which knows no command line.
-macro_rules! words {
-    ($name:ident => $target:ident { $($(#[doc = $doc:literal])* $variant:ident,)* } default $default:ident) => {
-        #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-        enum $name { $($(#[doc = $doc])* $variant,)* }
+impl Args {
+    /// The options of the command line alone.
+    pub(crate) fn given(&self) -> Layered {
+        Layered { options: self.reading.clone(), ..Layered::default() }
+    }
 
-        impl Default for $name {
-            fn default() -> Self { Self::$default }
-        }
-
-        impl From<$name> for $target {
-            fn from(word: $name) -> Self {
-                match word { $($name::$variant => Self::$variant,)* }
+    /// Opens the database, and lays the options over those of the profile, which only a database that is there has.
+    pub(crate) async fn open(&self, context: &Context) -> Result<(Store, Layered), Fault> {
+        match &self.profile {
+            None => Ok((context.open(Access::Create).await?, self.given())),
+            Some(name) => {
+                let store = context.open(Access::Existing).await?;
+                let layered = profiles::under(&store, name, &self.reading).await?;
+                Ok((store, layered))
             }
         }
-    };
-}
+    }
 
-words!(ShortRowsWord => ShortRows {
-    /// refuse it
-    Reject,
-    /// its missing cells are empty
-    Fill,
-} default Reject);
-words!(TypeWord => PhoneType {
-    /// every valid number
-    Any,
-    /// numbers that can be mobile phones
-    Mobile,
-} default Any);
-words!(BlankWord => Blank {
-    /// nothing
-    Keep,
-    /// clears it
-    Clear,
-} default Keep);
-
-impl Args {
-    /// The request, apart from which job to continue.
-    pub(crate) fn request(&self, context: &Context) -> Result<Request, Fault> {
+    /// The request by these options, apart from which job to continue.
+    pub(crate) fn request(&self, context: &Context, layered: &Layered) -> Result<Request, Fault> {
         let config = &context.config;
-        let wanted = self.wanted(config.region.as_ref())?;
+        let mut wanted = layered.options.wanted(config.region.as_ref())?;
+        wanted.origins.extend(layered.origins.clone());
         Ok(Request {
             input: Location::of(&self.file),
             list: self.list.clone(),
@@ -191,9 +146,10 @@ impl Args {
             wanted,
             batch_rows: self.batch_size.or(config.batch_size.as_ref().map(|valued| valued.value)),
             writers: self.writers.or(config.writers.as_ref().map(|valued| valued.value)),
-            max_rejects: self.max_rejects,
+            max_rejects: layered.options.max_rejects,
             expected: Expected { rows: self.expect_rows, sha256: self.expect_sha256.clone(), settle: self.settle },
-            max_changes: self.max_changes,
+            max_changes: layered.options.max_changes,
+            duplicates: None,
             preview: 0,
             entry: if self.again { Entry::Again } else { Entry::Auto },
             wait: self.wait.unwrap_or(Wait::No),
@@ -203,49 +159,11 @@ impl Args {
         })
     }
 
-    fn wanted(&self, region: Option<&Valued<String>>) -> Result<Wanted, Fault> {
-        let quote = self.quote.map(|sign| sign.0);
-        let quote_sign = quote.unwrap_or(Some(b'"'));
-        if self.delimiter.is_some() && self.delimiter == quote_sign {
-            let message = "the delimiter and the quote are the same character";
-            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --quote"));
-        }
-        // Doubling a quote is always understood, so an escape that is the quote says nothing new.
-        let escape = self.escape.and_then(|sign| sign.0).filter(|escape| Some(*escape) != quote_sign);
-        if escape.is_some() && escape == self.delimiter {
-            let message = "the delimiter and the escape are the same character";
-            return Err(Fault::new(Code::Usage, message).hint("choose another --delimiter or --escape"));
-        }
-        let mut wanted = Wanted {
-            region: self.region.clone(),
-            map: self.map.clone(),
-            delimiter: self.delimiter,
-            quote,
-            escape,
-            encoding: self.encoding.clone(),
-            sheet: self.sheet.clone(),
-            header: if self.no_header { HeaderRow::Absent } else { HeaderRow::Present },
-            skip_lines: self.skip_lines,
-            short_rows: self.short_rows.into(),
-            phone_type: self.phone_type.into(),
-            max_name_length: self.max_name_length,
-            blank: self.blank.into(),
-            newer_by: self.newer_by.clone(),
-            ..Wanted::default()
-        };
-        if let (None, Some(Valued { value, origin })) = (&self.region, region) {
-            wanted.region = Some(value.clone());
-            if *origin != Origin::Default {
-                wanted.origins.insert("region", origin.to_string());
-            }
-        }
-        Ok(wanted)
-    }
-
     /// Refuses the options that mean nothing for a job that a worker runs later.
     pub(crate) fn refuse_for_queue(&self) -> Result<(), Fault> {
         let given = [
             (self.rejects.is_some(), "--rejects", "'enlist rejects ID' writes the file when the job is done"),
+            (self.duplicates.is_some(), "--duplicates", "'enlist import' writes the file when the job is done"),
             (self.wait.is_some(), "--wait", "leave it out: the job waits by itself"),
             (self.continue_job.is_some(), "--continue", "'enlist jobs retry ID' gives a job back to the workers"),
             (self.lease.is_some(), "--lease", "it is an option of 'enlist work'"),
@@ -258,32 +176,50 @@ impl Args {
         }
     }
 
-    /// What is wrong with `--rejects`, before anything is read or written.
-    pub(crate) fn check_rejects(&self) -> Result<(), Fault> {
-        let Some(path) = &self.rejects else { return Ok(()) };
-        if path.as_os_str() == "-" {
-            let message = "--rejects takes a file, and '-' is none";
-            return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
+    /// What is wrong with `--rejects` and `--duplicates`, before anything is read or written.
+    pub(crate) fn check_outputs(&self) -> Result<(), Fault> {
+        let is_input = |path| matches!(Location::of(&self.file), Location::Path(input) if is_same_file(path, &input));
+        if let Some(path) = &self.rejects {
+            if path.as_os_str() == "-" {
+                let message = "--rejects takes a file, and '-' is none";
+                return Err(Fault::new(Code::Usage, message).hint("'enlist rejects last' prints them"));
+            }
+            if is_input(path) {
+                let message = format!("'{}' is the input itself", path.display());
+                return Err(Fault::new(Code::RejectsIsInput, message));
+            }
+            probe(path)?;
         }
-        if let Location::Path(input) = Location::of(&self.file)
-            && is_same_file(path, &input)
-        {
-            let message = format!("'{}' is the input itself", path.display());
-            return Err(Fault::new(Code::RejectsIsInput, message));
+        let Some(path) = &self.duplicates else { return Ok(()) };
+        let wrong =
+            |message: String| Err(Fault::new(Code::Usage, message).hint("choose another path for --duplicates"));
+        if path.as_os_str() == "-" {
+            return wrong("--duplicates takes a file, and '-' is none".to_owned());
+        }
+        if is_input(path) {
+            return wrong(format!("'{}' is the input itself", path.display()));
+        }
+        if self.rejects.as_ref().is_some_and(|rejects| is_same_file(path, rejects)) {
+            return wrong(format!("'{}' is the reject file as well", path.display()));
         }
         probe(path)
     }
 }
 
 /// Runs the command; everything is said when it returns.
-pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
-    let mut report = Report::new(&args.list);
-    let mut rejects_file = None;
-    if let Err(fault) = attempt(context, args, &mut report, &mut rejects_file).await {
-        report.error = Some(fault);
+pub(crate) async fn run(context: &Context, line: &Line) -> Exit {
+    let args = &line.args;
+    if line.dry_run {
+        return look(context, args).await;
     }
-    let mut exit = report.exit(args.max_rejects);
-    let told = summary::summary(&report, rejects_file.as_deref());
+    let mut ended =
+        Ended { report: Report::new(&args.list), files: Files::default(), budget: args.reading.max_rejects };
+    if let Err(fault) = attempt(context, args, &mut ended).await {
+        ended.report.error = Some(fault);
+    }
+    let Ended { report, files, budget } = ended;
+    let mut exit = report.exit(budget);
+    let told = summary::summary(&report, &files);
     if !told.is_empty() {
         context.note(&told);
     }
@@ -291,7 +227,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
         complain(fault, context.paint);
     }
     if context.style == Style::Json {
-        let body = summary::Answer::of(&report, rejects_file.as_deref());
+        let body = summary::Answer::of(&report, &files);
         let printed = object(exit, report.error.as_ref(), &body).and_then(|line| print_line(&line));
         if let Err(fault) = printed {
             complain(&fault, context.paint);
@@ -302,17 +238,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Exit {
     exit
 }
 
-/// Imports. `report` and `rejects_file` tell what happened, also when a fault ends it early.
-async fn attempt(
-    context: &Context,
-    args: &Args,
-    report: &mut Report,
-    rejects_file: &mut Option<PathBuf>,
-) -> Result<(), Fault> {
-    let mut request = args.request(context)?;
-    check(&request)?;
+/// What happened, also when a fault ends it early.
+struct Ended {
+    report: Report,
+    files: Files,
+    /// `--max-rejects`, or what the profile says.
+    budget: Option<Budget>,
+}
+
+/// Imports.
+async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<(), Fault> {
     args.rejects.as_deref().map_or(Ok(()), |path| context.check_output(path))?;
-    args.check_rejects()?;
+    args.check_outputs()?;
+    if args.profile.is_none() {
+        check(&args.request(context, &args.given())?)?;
+    }
+    let (store, layered) = args.open(context).await?;
+    let mut request = args.request(context, &layered)?;
+    check(&request)?;
+    ended.budget = request.max_rejects;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {
             let message = format!("the folder '{}' cannot be created: {error}", request.state_dir.display());
@@ -320,23 +264,36 @@ async fn attempt(
         })?;
     }
     let caller = notify::caller(context)?;
-    let store = context.open(Access::Create).await?;
     if let Some(job) = args.continue_job {
         request.entry = Entry::Continue(find_id(&store, job).await?);
     }
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;
     let progress = Progress::start(context.display, context.volume);
-    *report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
+    let duplicates = args.duplicates.as_deref().map(DuplicatesFile::begin).map(|(sender, file)| {
+        request.duplicates = Some(sender);
+        file
+    });
+    ended.report = import(&store, &request, &stop, &|event| progress.on_event(event)).await;
     progress.finish();
-    if let Some(path) = &args.rejects {
-        match write_rejects(&store, report, path).await {
-            Ok(true) => *rejects_file = Some(path.clone()),
-            Ok(false) => {}
-            Err(fault) => blame(report, fault),
+    let plain = notify::plain_warning(request.notify.as_ref());
+    drop(request);
+    if let Some(file) = duplicates {
+        match file.end().await {
+            Ok(path) => ended.files.duplicates = path,
+            Err(fault) if ended.report.error.is_none() => ended.report.error = Some(fault),
+            Err(fault) => ended.report.warnings.push(Warning::new("duplicates_file", fault.message)),
         }
     }
-    report.warnings.extend(notify::plain_warning(request.notify.as_ref()));
+    if let Some(path) = &args.rejects {
+        match write_rejects(&store, &ended.report, path).await {
+            Ok(true) => ended.files.rejects = Some(path.clone()),
+            Ok(false) => {}
+            Err(fault) => blame(&mut ended.report, fault),
+        }
+    }
+    let report = &mut ended.report;
+    report.warnings.extend(plain);
     if let Some(job) = report.job.filter(|_| report.state.is_some_and(|state| !state.is_unfinished())) {
         match deliver_own(&store, &caller, job, NOTIFY_PATIENCE, &stop).await {
             Ok(warning) => report.warnings.extend(warning),

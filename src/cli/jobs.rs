@@ -20,7 +20,7 @@ use crate::job::{JobId, State};
 use crate::nearest::nearest;
 use crate::queue::{self as outlook, Reason};
 use crate::run::Counts;
-use crate::store::{Access, AttemptRow, JobRow, NotificationRow, Store};
+use crate::store::{Access, AttemptRow, JobRow, NotificationRow, RejectsLeft, Store};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -191,17 +191,20 @@ async fn show(context: &Context, store: &Store, job: JobRef) -> Result<Exit, Fau
     let reasons = store.reason_counts(row.id).await?;
     let notifications = store.notifications(row.id).await?;
     let why = outlook::reasons(&row, &store.outlook(&row).await?);
+    let left = store.rejects_left(row.id).await?;
     let body = Shown {
         job: JobBody::of(&row),
         why: why.iter().map(|reason| WhyBody { code: reason.code, message: &reason.message }).collect(),
         counts,
+        rejects: left.all,
+        rejects_open: left.open,
         settings: row.payload.settings.named().into_iter().collect(),
         attempts: attempts.iter().map(AttemptBody::of).collect(),
         reasons: reasons.iter().map(ReasonBody::of).collect(),
         notify: row.payload.notify.as_ref().map(|to| to.url.to_string()),
         notifications: notifications.iter().map(NotificationBody::of).collect(),
     };
-    let mut text = shown_text(&row, &why, counts, &attempts, &reasons);
+    let mut text = shown_text(&row, &why, counts, left, &attempts, &reasons);
     text.push_str(&notifications_table(&notifications));
     context.answer(Exit::Done, &body, &text)
 }
@@ -210,6 +213,7 @@ fn shown_text(
     row: &JobRow,
     why: &[Reason],
     counts: Counts,
+    left: RejectsLeft,
     attempts: &[AttemptRow],
     reasons: &[ReasonCount],
 ) -> String {
@@ -252,6 +256,7 @@ fn shown_text(
         ("stale", Some(thousands(counts.stale))),
         ("duplicates", Some(thousands(counts.duplicates))),
         ("refused", Some(thousands(counts.rejected))),
+        ("still open", (left.all > 0).then(|| thousands(left.open))),
         ("blank", Some(thousands(counts.blank))),
         ("opted out", Some(thousands(counts.opted_out))),
     ];

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod database;
 mod doctor;
+mod duplicates;
 mod enqueue;
 mod explain;
 mod export;
@@ -24,7 +25,9 @@ mod output;
 mod paging;
 mod pass;
 mod phone_file;
+mod profiles;
 mod progress;
+mod reading;
 mod rejects;
 mod settings;
 mod sheet;
@@ -76,7 +79,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Import a file into a list, or go on with an import that was interrupted
-    Import(Box<import::Args>),
+    Import(Box<import::Line>),
     /// Read the whole file and say what an import would do, without writing anything
     Check(Box<check::Args>),
     /// Give an import to the workers
@@ -95,6 +98,8 @@ enum Command {
     OptOut(suppression::Args),
     /// Take an opt-out back
     OptIn(suppression::Args),
+    /// Keep import options under a name
+    Profiles(profiles::Args),
     /// Create or upgrade the tables of a database
     Migrate(migrate::Args),
     /// Run a scheduled pass once, now
@@ -147,7 +152,7 @@ pub async fn run(args: Vec<OsString>) -> Exit {
 async fn dispatch(context: &Context, command: Command) -> Exit {
     let ended = match command {
         Command::Import(args) => Ok(import::run(context, &args).await),
-        Command::Check(args) => Ok(check::run(context, &args).await),
+        Command::Check(args) => Ok(check::run(context, &args.import).await),
         Command::Enqueue(args) => enqueue::run(context, &args).await,
         Command::Work(args) => work::run(context, &args).await,
         Command::Pass(args) => pass::run(context, &args).await,
@@ -157,6 +162,7 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
         Command::Rejects(args) => rejects::run(context, &args).await,
         Command::OptOut(args) => suppression::opt_out(context, &args).await,
         Command::OptIn(args) => suppression::opt_in(context, &args).await,
+        Command::Profiles(args) => profiles::run(context, &args).await,
         Command::Migrate(args) => migrate::run(context, &args).await,
         Command::Audit(args) => audit::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,

@@ -3,7 +3,7 @@
 //! Owns the wording and the fields. It does not know where either is printed. Invariant: pure functions of
 //! the report; every figure in them is a figure of the report.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
@@ -14,6 +14,15 @@ use crate::job::{JobId, State};
 
 /// How many reasons are shown.
 const REASONS: usize = 5;
+
+/// The files that a run wrote besides the database.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    /// `--rejects`.
+    pub(crate) rejects: Option<PathBuf>,
+    /// `--duplicates`.
+    pub(crate) duplicates: Option<PathBuf>,
+}
 
 /// The fields of an import's object, in their order, between `schema` and `exit_code`.
 #[derive(Debug, Serialize)]
@@ -37,6 +46,7 @@ pub(crate) struct Answer<'a> {
     attempt: u32,
     elapsed_ms: u64,
     rejects_file: Option<String>,
+    duplicates_file: Option<String>,
     warnings: Vec<Warned<'a>>,
 }
 
@@ -60,7 +70,7 @@ impl<'a> Warned<'a> {
 
 impl<'a> Answer<'a> {
     /// The fields of this report.
-    pub(crate) fn of(report: &'a Report, rejects_file: Option<&Path>) -> Self {
+    pub(crate) fn of(report: &'a Report, files: &Files) -> Self {
         let counts = report.counts;
         let warnings = report.warnings.iter();
         Self {
@@ -82,24 +92,25 @@ impl<'a> Answer<'a> {
             replayed: report.replayed,
             attempt: report.attempt,
             elapsed_ms: u64::try_from(report.elapsed.as_millis()).unwrap_or(u64::MAX),
-            rejects_file: rejects_file.map(|path| path.display().to_string()),
+            rejects_file: files.rejects.as_ref().map(|path| path.display().to_string()),
+            duplicates_file: files.duplicates.as_ref().map(|path| path.display().to_string()),
             warnings: warnings.map(Warned::of).collect(),
         }
     }
 }
 
 /// The summary for a person, some lines; nothing but the warnings when there is no job.
-pub(crate) fn summary(report: &Report, rejects_file: Option<&Path>) -> String {
+pub(crate) fn summary(report: &Report, files: &Files) -> String {
     let mut lines = Vec::new();
     if let Some(job) = report.job {
         lines.push(headline(report, job));
         lines.extend(figures(report));
         lines.extend(reasons(report));
-        lines.extend(remarks(report, rejects_file));
+        lines.extend(remarks(report, files));
     }
     lines.extend(report.warnings.iter().map(|warning| format!("warning: {}", warning.message)));
     if let Some(job) = report.job {
-        for (n, next) in advice(report, job, rejects_file).iter().enumerate() {
+        for (n, next) in advice(report, job, files).iter().enumerate() {
             lines.push(format!("{} {next}", if n == 0 { "next:" } else { "     " }));
         }
     }
@@ -163,7 +174,7 @@ pub(crate) fn reasons(report: &Report) -> Vec<String> {
     lines
 }
 
-fn remarks(report: &Report, rejects_file: Option<&Path>) -> Vec<String> {
+fn remarks(report: &Report, files: &Files) -> Vec<String> {
     let counts = report.counts;
     let mut lines = Vec::new();
     if counts.blank > 0 {
@@ -182,14 +193,17 @@ fn remarks(report: &Report, rejects_file: Option<&Path>) -> Vec<String> {
             thousands(report.this_run_rows)
         ));
     }
-    if let Some(path) = rejects_file {
+    if let Some(path) = &files.rejects {
         lines.push(format!("  refused rows: {}", path.display()));
+    }
+    if let Some(path) = &files.duplicates {
+        lines.push(format!("  repeated rows: {}", path.display()));
     }
     lines
 }
 
 /// The commands that make sense now.
-fn advice(report: &Report, job: JobId, rejects_file: Option<&Path>) -> Vec<String> {
+fn advice(report: &Report, job: JobId, files: &Files) -> Vec<String> {
     let mut next = Vec::new();
     let code = report.error.as_ref().map(|fault| fault.code);
     if matches!(code, Some(Code::Interrupted | Code::Terminated)) {
@@ -197,7 +211,7 @@ fn advice(report: &Report, job: JobId, rejects_file: Option<&Path>) -> Vec<Strin
     }
     let removed = report.warnings.iter().any(|warning| warning.code == REJECTS_REMOVED);
     if report.counts.rejected > 0 && !removed {
-        if rejects_file.is_none() {
+        if files.rejects.is_none() {
             next.push(format!("enlist rejects {job} -o rejects.csv"));
         }
         if let Some(count) = report.reasons.first() {

@@ -138,6 +138,14 @@ pub(crate) fn mapping(text: &str) -> Result<(Field, ColumnRef), String> {
     Ok((field, column(name)?))
 }
 
+/// `--set`: `FIELD=VALUE`.
+pub(crate) fn constant(text: &str) -> Result<(String, String), String> {
+    let (field, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("'{text}' is no constant; write FIELD=VALUE, for example source=web"))?;
+    Ok((field.to_owned(), value.to_owned()))
+}
+
 /// `--max-rejects`: `100` rows or `2%` of the rows.
 pub(crate) fn budget(text: &str) -> Result<Budget, String> {
     let wrong = || format!("'{text}' is no limit; write a number of rows such as 100, or a share such as 2%");

@@ -140,6 +140,7 @@ fn request_of(job: &JobRow, lease: Duration, state_dir: PathBuf) -> Request {
         max_rejects: job.payload.limits.max_rejects,
         expected: Expected::default(),
         max_changes: job.payload.limits.max_changes,
+        duplicates: None,
         preview: 0,
         entry: Entry::Continue(job.id),
         wait: Wait::No,

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use crate::fault::{Code, Fault};
 use crate::holder;
 use crate::import::report::{Event, Request};
-use crate::import::{entrance, forward, opening, remove_sheet};
+use crate::import::{entrance, forward, mending, opening, remove_sheet};
 use crate::limits::Limits;
 use crate::list::ListName;
 use crate::source::SpoolFolder;
@@ -55,11 +55,16 @@ pub async fn enqueue(
     let (events, mut incoming) = unbounded_channel();
     let opening = opening::open(request, None, spools, stop, &events);
     let (opened, settings, _) = forward(opening, &mut incoming, on_event).await?;
+    let settling = async {
+        let (list, _) = entrance::enter_list(store, &name, request.new_list).await?;
+        Ok::<_, Fault>((list, mending::origin(store, list, &opened.survey, &settings).await?))
+    };
+    let settled = settling.await;
     // The worker makes the text of a sheet again, where it runs.
     remove_sheet(opened.survey.sheet_spool());
-    let (list, _) = entrance::enter_list(store, &name, request.new_list).await?;
+    let (list, mends) = settled?;
     let grid = entrance::new_grid(store.engine(), request);
-    let mut ask = entrance::new_ask(list, &opened, settings, grid, request);
+    let mut ask = entrance::new_ask(list, &opened, settings, mends, grid, request);
     ask.payload.limits =
         Limits { max_rejects: request.max_rejects, max_changes: request.max_changes, writers: request.writers };
     for _ in 0..TRIES {

@@ -14,7 +14,7 @@ use crate::import::expect;
 use crate::import::intake::{self, Intake};
 use crate::import::plan::plan;
 use crate::import::report::{Entry, Event, NewList, Request, Wait, Warning};
-use crate::job::{Grid, JobKey, LANES_MAX, ListId};
+use crate::job::{Grid, JobId, JobKey, LANES_MAX, ListId};
 use crate::limits::Limits;
 use crate::list::ListName;
 use crate::nearest::unknown_list;
@@ -244,17 +244,26 @@ pub(crate) fn stop_fault(stop: &Stop) -> Option<Fault> {
     Some(Fault::new(code, message))
 }
 
+/// The records of a batch when nobody says otherwise.
+pub fn batch_rows(engine: Engine) -> u32 {
+    match engine {
+        // A large batch pays for its commit.
+        Engine::Sqlite => 20_000,
+        Engine::Postgres => 10_000,
+    }
+}
+
 /// The grid of a new job.
 pub(crate) fn new_grid(engine: Engine, request: &Request) -> Grid {
     let cores = std::thread::available_parallelism().map_or(1, |n| u16::try_from(n.get()).unwrap_or(1));
-    let (lanes, batch_rows) = match engine {
-        // One writer; a large batch pays for its commit.
-        Engine::Sqlite => (1, 20_000),
-        Engine::Postgres => (cores.min(4), 10_000),
+    let lanes = match engine {
+        // One writer.
+        Engine::Sqlite => 1,
+        Engine::Postgres => cores.min(4),
     };
     Grid {
         lanes: request.writers.unwrap_or(lanes).clamp(1, LANES_MAX),
-        batch_rows: request.batch_rows.unwrap_or(batch_rows).max(1),
+        batch_rows: request.batch_rows.unwrap_or(batch_rows(engine)).max(1),
     }
 }
 
@@ -275,7 +284,14 @@ pub(crate) fn grid_warnings(request: &Request, grid: Grid) -> Vec<Warning> {
 }
 
 /// A new question to the store.
-pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: Grid, request: &Request) -> Ask {
+pub(crate) fn new_ask(
+    list: ListId,
+    opened: &Opened,
+    settings: Settings,
+    mends: Option<JobId>,
+    grid: Grid,
+    request: &Request,
+) -> Ask {
     Ask {
         list,
         key: JobKey::import(list, &opened.survey.fingerprint, &settings),
@@ -286,6 +302,7 @@ pub(crate) fn new_ask(list: ListId, opened: &Opened, settings: Settings, grid: G
             settings,
             limits: Limits::default(),
             notify: request.notify.clone(),
+            mends,
         },
         grid,
         entry: request.entry,

@@ -103,6 +103,7 @@ impl Hand<'_> {
             key: job.key.clone(),
             generation: job.generation,
             writers: self.writers(),
+            mends: job.payload.mends,
             budget: request.max_rejects,
             stop: stop.clone(),
         };

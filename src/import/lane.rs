@@ -12,11 +12,11 @@ use crate::backoff::PART;
 use crate::batch::{Part, fold};
 use crate::import::reader::Message;
 use crate::import::tally::Tally;
-use crate::job::JobKey;
+use crate::job::{JobId, JobKey};
 use crate::position::{Position, Range};
 use crate::run::{Counts, RunKey, count_of};
 use crate::stop::Stop;
-use crate::store::{PartWrite, Session, StoreError};
+use crate::store::{Mended, PartWrite, Session, StoreError};
 
 /// After so many empty parts a lane's position is written all the same, so that a resume does not read
 /// far back for a lane that had nothing to do.
@@ -36,6 +36,8 @@ pub(crate) struct Lane {
     pub(crate) generation: u32,
     pub(crate) lane: u16,
     pub(crate) lanes: u16,
+    /// The job whose refused rows the input brings back.
+    pub(crate) mends: Option<JobId>,
     /// Where the lane stands.
     pub(crate) at: Position,
 }
@@ -87,8 +89,11 @@ impl Lane {
             blank: part.blank,
             ..Counts::default()
         };
+        let (taken, refused_again) = (part.mended, part.refused_again);
+        let mended = self.mends.filter(|_| !taken.is_empty() || !refused_again.is_empty());
+        let mended = mended.map(|origin| Mended { origin, taken, refused_again });
         let key = RunKey::new(&self.key, self.generation, self.lane, self.lanes, range);
-        let write = PartWrite { key, lane: self.lane, range, waves, rejects: part.rejects, counts };
+        let write = PartWrite { key, lane: self.lane, range, waves, rejects: part.rejects, mended, counts };
         let written = self.commit_with_retries(&write).await?;
         self.at = to;
         self.tally.add(self.lane, to, written);

@@ -5,6 +5,7 @@
 
 mod claimed;
 mod course;
+mod duplicates;
 mod enqueue;
 mod entrance;
 mod expect;
@@ -12,6 +13,7 @@ mod feed;
 mod held;
 mod intake;
 mod lane;
+mod mending;
 mod opening;
 mod pass;
 pub mod plan;
@@ -36,13 +38,18 @@ use crate::import::held::{Hand, Runner, span_of};
 use crate::import::report::{Event, REJECTS_REMOVED, Report, Request, Warning};
 use crate::list::ListName;
 use crate::location::Location;
+use crate::mapping::check_constants;
 use crate::phone::PhoneRules;
-use crate::source::{Spool, SpoolFolder, check_address, check_encoding};
+use crate::settings::Wanted;
+use crate::source::{Spool, SpoolFolder, Survey, check_address, check_encoding};
 use crate::stop::Stop;
 use crate::store::{Created, JobRow, Store, StoreError};
 
 pub use claimed::{run_claimed, span};
 pub use enqueue::{Enqueued, Standing, enqueue};
+
+pub use entrance::batch_rows;
+pub use reader::PLAIN_PHONES;
 
 /// How long a process that stops may take to tell a database that may be away, or to ask it for the report.
 pub(crate) const FAREWELL_PATIENCE: Duration = Duration::from_secs(5);
@@ -100,16 +107,24 @@ async fn forward<T>(
 /// Refuses what can be seen to be wrong in a request alone, before a file or a database is touched.
 ///
 /// # Errors
-/// `bad_list_name`, `usage` for an address, a region or a character set that does not exist, and
-/// `remote_not_built`.
+/// `bad_list_name`, `usage` for an address, `remote_not_built`, and what `check_wanted` refuses.
 pub fn check(request: &Request) -> Result<(), Fault> {
     ListName::parse(&request.list)?;
     if let Location::Address(address) = &request.input {
         check_address(address)?;
     }
-    PhoneRules::new(request.wanted.region.as_deref(), request.wanted.phone_type)
+    check_wanted(&request.wanted)
+}
+
+/// Refuses options that no file could make right.
+///
+/// # Errors
+/// `usage` for a region or a character set that does not exist, and for constants that say nothing.
+pub fn check_wanted(wanted: &Wanted) -> Result<(), Fault> {
+    PhoneRules::new(wanted.region.as_deref(), wanted.phone_type)
         .map_err(|why| Fault::new(Code::Usage, why).hint(REGION_HINT))?;
-    request.wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
+    check_constants(&wanted.set)?;
+    wanted.encoding.as_deref().map_or(Ok(()), check_encoding)
 }
 
 async fn run(
@@ -133,16 +148,18 @@ async fn run(
     let (list, created) = entrance::enter_list(store, &name, request.new_list).await?;
     report.list_created = created == Created::New;
     let grid = entrance::new_grid(store.engine(), request);
-    let mut ask = entrance::new_ask(list, &opened, settings, grid, request);
+    let mends = mending::origin(store, list, &opened.survey, &settings).await?;
+    let mut ask = entrance::new_ask(list, &opened, settings, mends, grid, request);
     let (lease, job) = match entrance::enter(store, request, &mut ask, stop, events).await? {
         Entered::Begun(lease, job) => (lease, job),
         Entered::Replay(job) => {
             replay(report, &job);
+            let listed = list_duplicates(request, opened.survey.clone(), &job, report, stop).await;
             if let Some(spool) = opened.spool {
                 spool.discard();
             }
             remove_sheet(opened.survey.sheet_spool());
-            return Ok(());
+            return listed;
         }
     };
     report.job = Some(job.id);
@@ -156,10 +173,16 @@ async fn run(
     let mut spool = opened.spool.take();
     spool.iter_mut().for_each(Spool::keep);
     let sheet = opened.survey.sheet_spool().map(PathBuf::from);
+    let input = opened.survey.clone();
     let hand = Hand { store, request, job: &job, runner: Runner::Command, stop, events };
     let attempt = store.attempts(job.id).await.map_or(0, |attempts| u32::try_from(attempts.len()).unwrap_or(u32::MAX));
     let span = span_of(&job, lease.fence, attempt);
     let outcome = hand.hold(lease, opened.survey, report).instrument(span).await;
+    // Before the copy of the input goes. Whatever comes of it, the job is done.
+    let listed = match &outcome {
+        Ok(()) => list_duplicates(request, input, &job, report, stop).await,
+        Err(_) => Ok(()),
+    };
     match &outcome {
         Ok(()) => {
             if let Some(spool) = spool {
@@ -177,7 +200,19 @@ async fn run(
         }
         Err(_) => {}
     }
-    outcome
+    outcome.and(listed)
+}
+
+/// Tells the folded rows of a job that is done, where somebody wants to know.
+async fn list_duplicates(
+    request: &Request,
+    survey: Survey,
+    job: &JobRow,
+    report: &Report,
+    stop: &Stop,
+) -> Result<(), Fault> {
+    let Some(to) = &request.duplicates else { return Ok(()) };
+    duplicates::list(survey, job, report.counts.duplicates, to, stop).await
 }
 
 /// A finished job's stored answer.

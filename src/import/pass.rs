@@ -17,7 +17,7 @@ use crate::import::reader::{ReadEnd, Reader};
 use crate::import::report::Budget;
 use crate::import::tally::Tally;
 use crate::job::Grid;
-use crate::job::JobKey;
+use crate::job::{JobId, JobKey};
 use crate::position::Position;
 use crate::settings::Settings;
 use crate::source::Survey;
@@ -37,6 +37,7 @@ pub(crate) struct Work {
     pub(crate) key: JobKey,
     pub(crate) generation: u32,
     pub(crate) writers: u16,
+    pub(crate) mends: Option<JobId>,
     pub(crate) budget: Option<Budget>,
     pub(crate) stop: Stop,
 }
@@ -86,6 +87,7 @@ impl Work {
                 generation: self.generation,
                 lane: *lane,
                 lanes: self.grid.lanes,
+                mends: self.mends,
                 at: *at,
             };
             running.spawn(lane.run(parts).in_current_span());
@@ -96,6 +98,7 @@ impl Work {
             grid: self.grid,
             lanes,
             committed,
+            mends: self.mends,
             budget: self.budget,
             stop: self.stop.clone(),
         };

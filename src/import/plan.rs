@@ -8,7 +8,7 @@ use std::io::Read;
 
 use crate::decode::{HEAD_MAX, Rest, Sniffed, Suspicion, later_header, sniff};
 use crate::fault::{Code, Fault};
-use crate::mapping::{names_a_phone, resolve};
+use crate::mapping::{constants, names_a_phone, resolve};
 use crate::normalise::Normaliser;
 use crate::phone::PhoneRules;
 use crate::quoting::PLAIN;
@@ -37,6 +37,7 @@ pub fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
     {
         return Err(no_header(columns.phone, &sniffed));
     }
+    let constants = constants(&header, &columns, wanted)?;
     let settings = Settings {
         dialect: sniffed.dialect,
         encoding: survey.encoding.clone(),
@@ -51,6 +52,7 @@ pub fn plan(survey: &Survey, wanted: &Wanted) -> Result<Settings, Fault> {
         blank: wanted.blank,
         short_rows: wanted.short_rows,
         sheet: survey.sheet.clone(),
+        constants,
     };
     // Settings under which no row can be read must not become a job.
     Normaliser::new(&settings)?;

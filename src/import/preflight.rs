@@ -55,7 +55,7 @@ pub(crate) async fn check(
         return Err(all_refused(&seen.refused, settings));
     }
     let most = request.max_changes.unwrap_or(MAX_CHANGES);
-    if settings.columns.name.is_some() && most < 100.0 {
+    if settings.names_people() && most < 100.0 {
         refuse_renaming(store, list, &seen.taken, most).await?;
     }
     Ok(())

@@ -7,12 +7,16 @@ use std::collections::BTreeMap;
 
 use tokio::sync::mpsc::Sender;
 
+use crate::batch::Outcome;
 use crate::batch::{Batch, Batcher, Part};
 use crate::fault::{Code, Fault};
 use crate::import::report::Budget;
 use crate::import::rows::Rows;
-use crate::job::Grid;
+use crate::job::{Grid, JobId};
+use crate::phone::masked_cell;
 use crate::position::{Position, Range};
+use crate::reject::Reject;
+use crate::row::Row;
 use crate::run::{Counts, count_of};
 use crate::settings::Settings;
 use crate::source::Survey;
@@ -50,6 +54,8 @@ pub(crate) struct Reader {
     pub(crate) lanes: BTreeMap<u16, Position>,
     /// What is committed already.
     pub(crate) committed: Counts,
+    /// The job whose refused rows the input brings back.
+    pub(crate) mends: Option<JobId>,
     pub(crate) budget: Option<Budget>,
     pub(crate) stop: Stop,
 }
@@ -78,7 +84,15 @@ impl Reader {
                 return Ok(ReadEnd::Stopped);
             }
             end = row.end;
-            if let Some(batch) = batcher.push(outcome, row.end) {
+            if let Outcome::Reject(reject) = &outcome {
+                log_refused(row, reject, &self.settings);
+            }
+            if self.mends.is_some()
+                && let Some(refused) = rows.refused_as()
+            {
+                batcher.was_refused(&outcome, refused);
+            }
+            if let Some(batch) = batcher.push(outcome, end) {
                 self.count(&mut seen, &batch);
                 self.check_budget(&seen, BatchPlace::Inner)?;
                 if send(lanes, batch).is_err() {
@@ -135,6 +149,20 @@ impl Reader {
             format!("{} of the first {} rows are refused, --max-rejects allows {most}", seen.rejected, seen.rows),
         ))
     }
+}
+
+/// The target under which the log says whether phones may be shown as they are.
+pub const PLAIN_PHONES: &str = "plain_phones";
+
+/// Names a refused row in the log, its phone cell masked unless somebody asked for it in full.
+fn log_refused(row: &Row, reject: &Reject, settings: &Settings) {
+    if !tracing::enabled!(tracing::Level::TRACE) {
+        return;
+    }
+    let cell = String::from_utf8_lossy(row.cell(settings.columns.phone));
+    let plain = tracing::enabled!(target: PLAIN_PHONES, tracing::Level::TRACE);
+    let phone = if plain { cell.into_owned() } else { masked_cell(&cell) };
+    tracing::trace!(line = reject.at.line, reason = reject.reason.code(), ?phone, "refused a row");
 }
 
 /// Whether more may follow.

@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tokio::sync::mpsc::Sender;
+
 use crate::batch::Outcome;
 use crate::destination::Destination;
 use crate::fault::{Exit, Fault};
@@ -74,6 +76,8 @@ pub struct Request {
     pub expected: Expected,
     /// `--max-changes`: how many of a hundred known people may get another name; nothing means 50.
     pub max_changes: Option<f64>,
+    /// Who is told the rows that were folded into a later row of their phone, once the import is done.
+    pub duplicates: Option<Sender<Listed>>,
     /// How many of the first rows to give back as they were read and judged.
     pub preview: usize,
     /// Which of `--again` and `--continue` was given.
@@ -86,6 +90,28 @@ pub struct Request {
     pub state_dir: PathBuf,
     /// `--notify`: whom to tell how the job ended; nothing leaves a job's own as it is.
     pub notify: Option<Destination>,
+}
+
+/// A row that was folded into a later row of the same phone in the same batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DuplicateRow {
+    /// The line on which it starts.
+    pub line: u64,
+    /// Its phone, E.164.
+    pub phone: String,
+    /// The line of the row that it was folded into.
+    pub winning_line: u64,
+    /// The headers of the columns in which it said something that a later row replaced.
+    pub replaced: Vec<String>,
+}
+
+/// Folded rows as they are told.
+#[derive(Debug)]
+pub enum Listed {
+    /// Some more, in file order.
+    Rows(Vec<DuplicateRow>),
+    /// There are no more: as many were told as the job's figure says.
+    End,
 }
 
 /// A row as it was read and as it was judged.

@@ -9,6 +9,7 @@
 //! the leftmost, is taken and the others become attributes. A first name is no name: 'First Name' and
 //! 'Last Name' stay attributes, and so do 'Ad' or 'Όνομα' beside a surname column.
 
+mod constants;
 mod names;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use crate::fault::{Code, Fault};
 use crate::header::fold_header;
 use crate::reject_file;
 use crate::settings::{ColumnRef, Columns, Field, HeaderRow, Wanted, is_invisible, shown, trim, visible};
+pub use constants::{check_constants, constants};
 use names::{NAME, NAME_OR_FIRST, PHONE, PHONE_QUALIFIED, REGION, SURNAME, phone_rank};
 
 /// The delimiters that files use, for the guess what was meant.

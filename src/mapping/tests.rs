@@ -270,3 +270,42 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_constant_is_a_name_or_an_attribute_and_never_a_phone() {
+    let set = |fields: &[(&str, &str)], cells: &[&str]| {
+        let pairs = fields.iter().map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
+        let wanted = Wanted { set: pairs.collect(), ..Wanted::default() };
+        let header: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
+        let columns = resolve(&header, &wanted).unwrap();
+        constants(&header, &columns, &wanted).map_err(|fault| (fault.code, fault.message))
+    };
+    let found =
+        set(&[("source", " web "), (" Bölge\u{200b}", "Ege"), ("NAME", "Müşteri")], &["phone", "city"]).unwrap();
+    assert_eq!(found.name.as_deref(), Some("Müşteri"));
+    assert_eq!(found.attributes, [("Bölge", "Ege"), ("source", "web")].map(|(k, v)| (k.to_owned(), v.to_owned())));
+    let refused = |fields: &[(&str, &str)], cells: &[&str], part: &str| {
+        let (code, message) = set(fields, cells).unwrap_err();
+        assert_eq!(code, Code::Usage);
+        assert!(message.contains(part), "{message}");
+    };
+    refused(&[("GSM", "+905320000011")], &["phone"], "'--set GSM' would give every row the same phone");
+    refused(&[("region", "TR")], &["phone"], "not how a region is given");
+    refused(&[("şehir", "İzmir")], &["phone", "x", "SEHIR"], "'--set şehir' and column 3 'SEHIR' of the file");
+    refused(&[("name", "x")], &["phone", "Ad Soyad"], "'--set name' and column 2 'Ad Soyad'");
+    refused(&[("a", "1"), ("A", "2")], &["phone"], "are the same field");
+    refused(&[("a", " ")], &["phone"], "gives no value");
+    refused(&[("", "x")], &["phone"], "names no field");
+}
+
+#[test]
+fn a_constant_meets_the_keys_of_a_file_without_a_header_and_not_the_columns_of_a_reject_file() {
+    let one = |field: &str| vec![(field.to_owned(), "x".to_owned())];
+    let map = vec![(Field::Phone, ColumnRef::Number(1))];
+    let wanted = Wanted { set: one("Column 2"), header: HeaderRow::Absent, map, ..Wanted::default() };
+    let header = ["#1".to_owned(), "#2".to_owned()];
+    assert!(constants(&header, &resolve(&header, &wanted).unwrap(), &wanted).is_err());
+    let header = ["phone", "_line", "_column", "_reason", "_detail"].map(str::to_owned);
+    let wanted = Wanted { set: one("line"), ..Wanted::default() };
+    assert!(constants(&header, &resolve(&header, &wanted).unwrap(), &wanted).is_ok());
+}

@@ -21,12 +21,21 @@ use crate::phone::PhoneRules;
 use crate::recipient::Recipient;
 use crate::reject::{Reason, Refusal, Reject};
 use crate::row::Row;
-use crate::settings::{Blank, Columns, HeaderRow, Settings, ShortRows, trim};
+use crate::settings::{Blank, Columns, Constants, HeaderRow, Origin, Settings, ShortRows, trim};
 
 /// What databases and spreadsheets write where there is nothing. `NA` is not among them: it is Namibia.
 const NOTHING: [&str; 10] = ["NULL", "(NULL)", "\\N", "N/A", "n/a", "#N/A", "#NULL!", "NaN", "#YOK", "#Δ/Υ"];
 
 pub use crate::batch::Outcome;
+
+/// What an attribute is filled with.
+#[derive(Debug, Clone)]
+enum Filled {
+    /// The cell of this column.
+    Cell(usize),
+    /// The same text in every row.
+    Constant(String),
+}
 
 /// A refusal and the 0-based column at fault.
 type Refused = (Option<usize>, Refusal);
@@ -36,6 +45,10 @@ type Refused = (Option<usize>, Refusal);
 pub struct Normaliser {
     rules: PhoneRules,
     columns: Columns,
+    /// Where each attribute comes from, in the order of `Recipient::attributes`.
+    attributes: Vec<Filled>,
+    /// The name that every row gets.
+    constant_name: Option<String>,
     header: Vec<String>,
     /// The folded headers of the list's own columns; empty without a header row.
     folded: Vec<String>,
@@ -59,7 +72,8 @@ impl Normaliser {
     ///
     /// # Errors
     ///
-    /// `usage` when the settings name a region for which there are no number rules.
+    /// `usage` when the settings name a region for which there are no number rules, or give every row a name
+    /// that is too long.
     pub fn new(settings: &Settings) -> Result<Self, Fault> {
         let rules = PhoneRules::new(settings.region.as_deref(), settings.phone_type)
             .map_err(|message| Fault::new(Code::Usage, message).hint(crate::fault::REGION_HINT))?;
@@ -73,7 +87,13 @@ impl Normaliser {
         };
         let lettered = folded.get(columns.phone).is_some_and(|header| header.chars().any(char::is_alphabetic));
         let named = settings.header.iter().rposition(|header| !trim(header).is_empty());
+        let filled = settings.attributes().into_iter().map(|(_, origin)| match origin {
+            Origin::Column(at) => Filled::Cell(at),
+            Origin::Constant(text) => Filled::Constant(text.to_owned()),
+        });
         Ok(Self {
+            attributes: filled.collect(),
+            constant_name: constant_name(&settings.constants, settings.max_name_length)?,
             rules,
             needed: if present { named.map_or(0, |at| at + 1) } else { columns.width },
             header: settings.header.clone(),
@@ -119,7 +139,7 @@ impl Normaliser {
         let phone = self.phone(&cells)?;
         let name = match self.columns.name {
             Some(at) => self.name(at, &cells)?,
-            None => None,
+            None => self.constant_name.clone(),
         };
         let version = match self.columns.version {
             Some(at) => match value(cells.get(at)) {
@@ -130,8 +150,10 @@ impl Normaliser {
             },
             None => None,
         };
-        let attributes =
-            self.columns.attributes.iter().map(|(_, at)| self.stated(Cow::Borrowed(value(cells.get(*at)))));
+        let attributes = self.attributes.iter().map(|filled| match filled {
+            Filled::Cell(at) => self.stated(Cow::Borrowed(value(cells.get(*at)))),
+            Filled::Constant(text) => Some(text.clone()),
+        });
         Ok(Some(Recipient { phone, name, attributes: attributes.collect(), version }))
     }
 
@@ -219,14 +241,10 @@ impl Normaliser {
 
     fn name(&self, at: usize, cells: &Cells<'_>) -> Result<Option<String>, Refused> {
         let name = one_line(value(cells.get(at)));
-        if let Some(most) = self.max_name_length {
-            let length = name.chars().count();
-            if u32::try_from(length).map_or(true, |length| length > most) {
-                let detail = format!("{length} characters, at most {most} are allowed");
-                return Err((Some(at), Refusal::new(Reason::FieldTooLong, detail)));
-            }
+        match too_long(&name, self.max_name_length) {
+            Some(detail) => Err((Some(at), Refusal::new(Reason::FieldTooLong, detail))),
+            None => Ok(self.stated(name)),
         }
-        Ok(self.stated(name))
     }
 
     /// What a cell states: nothing where it is empty, unless empty cells are to clear.
@@ -251,6 +269,23 @@ impl<'a> Cells<'a> {
 /// A trimmed cell, empty where it holds a word for nothing.
 fn value(cell: &str) -> &str {
     if NOTHING.contains(&cell) { "" } else { cell }
+}
+
+/// How a name is longer than what is allowed, if it is.
+fn too_long(name: &str, most: Option<u32>) -> Option<String> {
+    let (most, length) = (most?, name.chars().count());
+    let over = u32::try_from(length).map_or(true, |length| length > most);
+    over.then(|| format!("{length} characters, at most {most} are allowed"))
+}
+
+/// The name that `--set` gives every row, as a name is stored.
+fn constant_name(constants: &Constants, most: Option<u32>) -> Result<Option<String>, Fault> {
+    let Some(name) = constants.name.as_deref().map(one_line) else { return Ok(None) };
+    match too_long(&name, most) {
+        Some(why) => Err(Fault::new(Code::Usage, format!("the name of --set name=… is too long: {why}"))
+            .hint("choose a shorter name, or raise --max-name-length")),
+        None => Ok(Some(name.into_owned())),
+    }
 }
 
 /// A name on one line: runs of white space become one blank, characters are composed (NFC).

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::mapping;
 use crate::position::Position;
-use crate::settings::{ColumnRef, Dialect, PhoneType, Wanted};
+use crate::settings::{ColumnRef, Constants, Dialect, PhoneType, Wanted};
 
 fn settings(header: &[&str], wanted: &Wanted) -> Settings {
     let header: Vec<String> = header.iter().map(|h| (*h).to_owned()).collect();
@@ -23,6 +23,7 @@ fn settings(header: &[&str], wanted: &Wanted) -> Settings {
         blank: Blank::Keep,
         short_rows: ShortRows::Reject,
         sheet: None,
+        constants: Constants::default(),
     }
 }
 

@@ -63,6 +63,19 @@ impl Phone {
     }
 }
 
+/// A cell that should hold a phone, as it may stand in a log: its first three and last two characters, letters
+/// among them as `x`. Nothing of a short one is shown.
+pub fn masked_cell(cell: &str) -> String {
+    let plain = |c: char| if c.is_ascii_digit() || c.is_ascii_punctuation() || c == ' ' { c } else { 'x' };
+    let cell: Vec<char> = trim(cell).chars().map(plain).collect();
+    match (cell.first_chunk::<3>(), cell.last_chunk::<2>()) {
+        (Some(head), Some(tail)) if cell.len() >= 8 => {
+            head.iter().copied().chain("*****".chars()).chain(tail.iter().copied()).collect()
+        }
+        _ => "*****".to_owned(),
+    }
+}
+
 /// How the phone cells of an import are read.
 #[derive(Debug, Clone)]
 pub struct PhoneRules {

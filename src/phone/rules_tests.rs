@@ -46,4 +46,9 @@ fn a_masked_phone_shows_neither_its_middle_nor_its_length() {
     assert_eq!(Phone::stored("+905320000001".to_owned()).masked(), "+9053*****01");
     assert_eq!(Phone::stored("+3545550".to_owned()).masked(), "+35*****50");
     assert_eq!(Phone::stored(String::new()).masked(), "+*****");
+    assert_eq!(masked_cell("905320000011 dahili 5"), "905***** 5");
+    assert_eq!(masked_cell(" Ayşe Yılmaz\n"), "xxx*****xx");
+    for short in ["", "0532000", "Ayşe"] {
+        assert_eq!(masked_cell(short), "*****");
+    }
 }

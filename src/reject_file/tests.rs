@@ -3,7 +3,7 @@
 use super::*;
 use crate::position::Position;
 use crate::quoting::PLAIN;
-use crate::settings::{Blank, Columns, HeaderRow, PhoneType, ShortRows};
+use crate::settings::{Blank, Columns, Constants, HeaderRow, PhoneType, ShortRows};
 
 fn settings(header: &[&str], dialect: Dialect) -> Settings {
     Settings {
@@ -28,6 +28,7 @@ fn settings(header: &[&str], dialect: Dialect) -> Settings {
         blank: Blank::Keep,
         short_rows: ShortRows::Reject,
         sheet: None,
+        constants: Constants::default(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::position::Range;
 use crate::reject::Reject;
 use crate::run::{Counts, RunKey};
 use crate::store::admit::as_i64;
+use crate::store::mended::Mended;
 use crate::store::session::{Merge, Session, position_pair};
 use crate::store::{Pool, StoreError, now, postgres, postgres_part, sqlite, sqlite_part};
 
@@ -28,6 +29,8 @@ pub struct PartWrite {
     pub waves: Vec<Wave>,
     /// Refused rows.
     pub rejects: Vec<Reject>,
+    /// What it says about rows that an earlier job refused, when the input is that job's reject file.
+    pub mended: Option<Mended>,
     /// What is known before writing: rows, duplicates, rejected, blank.
     pub counts: Counts,
 }
@@ -55,6 +58,8 @@ pub(crate) trait PartSink {
     async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError>;
     /// Stores refused rows.
     async fn insert_rejects(&mut self, job: JobId, rejects: &[Reject]) -> Result<(), StoreError>;
+    /// Notes which rows that were refused earlier are taken, and which are refused once more.
+    async fn note_mended(&mut self, job: JobId, mended: &Mended) -> Result<(), StoreError>;
 }
 
 /// Into which list, on behalf of which job.
@@ -124,6 +129,9 @@ macro_rules! commit_part {
         }
         if !part.rejects.is_empty() {
             (*tx).insert_rejects(lease.job, &part.rejects).await?;
+        }
+        if let Some(mended) = &part.mended {
+            (*tx).note_mended(lease.job, mended).await?;
         }
         if !counts.adds_up() {
             return Err(StoreError::Corrupt(format!(

@@ -30,6 +30,9 @@ pub struct Payload {
     /// Whom to tell how it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Destination>,
+    /// The job whose refused rows the input brings back, when it is that job's reject file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mends: Option<JobId>,
 }
 
 /// Why a job stopped or failed.

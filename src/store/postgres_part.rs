@@ -12,6 +12,7 @@ use crate::reject::Reject;
 use crate::settings::Blank;
 use crate::store::StoreError;
 use crate::store::commit::{PartSink, UpsertTarget, WaveCounts, attributes_json, copies_of, reject_place};
+use crate::store::mended::{Mended, note_postgres};
 use crate::store::session::{Merge, Versioned};
 
 /// `updated_at = excluded.updated_at`: Citus wants nothing but IMMUTABLE functions in DO UPDATE SET.
@@ -137,6 +138,10 @@ impl PartSink for PgConnection {
             stale: unsigned(stale),
             opted_out: copies_of(wave, &opted_out),
         })
+    }
+
+    async fn note_mended(&mut self, job: JobId, mended: &Mended) -> Result<(), StoreError> {
+        note_postgres(self, job, mended).await
     }
 
     async fn insert_rejects(&mut self, job: JobId, rejects: &[Reject]) -> Result<(), StoreError> {

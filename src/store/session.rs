@@ -92,7 +92,7 @@ impl Merge {
             json_keys: settings.attribute_keys().map(|key| serde_json::Value::from(key).to_string()).collect(),
             keys: settings.attribute_keys().map(str::to_owned).collect(),
             cleared: if clears { settings.attribute_keys().map(str::to_owned).collect() } else { Vec::new() },
-            clears_name: if clears && settings.columns.name.is_some() { Blank::Clear } else { Blank::Keep },
+            clears_name: if clears && settings.names_people() { Blank::Clear } else { Blank::Keep },
             versioned: if settings.columns.version.is_some() { Versioned::Yes } else { Versioned::No },
         }
     }

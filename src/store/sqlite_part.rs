@@ -14,6 +14,7 @@ use crate::recipient::Recipient;
 use crate::reject::Reject;
 use crate::settings::Blank;
 use crate::store::commit::{PartSink, UpsertTarget, WaveCounts, attributes_json, push_json_string, reject_place};
+use crate::store::mended::{Mended, note_sqlite};
 use crate::store::session::Merge;
 use crate::store::{StoreError, sqlite};
 
@@ -89,6 +90,10 @@ impl PartSink for SqliteConnection {
             merge_piece(self, target, merge, piece, known, &mut counts).await?;
         }
         Ok(counts)
+    }
+
+    async fn note_mended(&mut self, job: JobId, mended: &Mended) -> Result<(), StoreError> {
+        note_sqlite(self, job, mended).await
     }
 
     async fn insert_rejects(&mut self, job: JobId, rejects: &[Reject]) -> Result<(), StoreError> {

@@ -6,12 +6,13 @@ use crate::common::cli::{Home, SECRET};
 use crate::common::data;
 use crate::common::engine::{Db, Engine};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "import",
     "export",
     "lists",
     "jobs",
     "rejects",
+    "profiles",
     "opt-out",
     "opt-in",
     "migrate",
@@ -47,7 +48,7 @@ both! {
         home.write("in.csv", format!("{}bad,x,,,\n", data::clean(5, 1)));
         home.write("stop.txt", format!("{}\n", data::phone(3)));
         let one = data::phone(1);
-        let lines: [&[&str]; 22] = [
+        let lines: [&[&str]; 26] = [
             &["migrate"],
             &["import", "in.csv", "--list", "x", "--create-list"],
             &["import", "in.csv", "--list", "x"],
@@ -64,6 +65,10 @@ both! {
             &["opt-out", "--list", "x", &one],
             &["opt-out", "--list", "x", "--file", "stop.txt"],
             &["opt-in", "--list", "x", &one],
+            &["profiles", "save", "p", "--region", "TR"],
+            &["profiles"],
+            &["profiles", "show", "p"],
+            &["profiles", "delete", "p"],
             &["doctor"],
             &["config"],
             &["explain", "phone_invalid"],
@@ -83,10 +88,10 @@ both! {
     }
 
     fn the_object_of_an_import_has_the_fields_of_the_contract_in_order(db: Db) {
-        const FIELDS: [&str; 24] = [
+        const FIELDS: [&str; 25] = [
             "schema", "job", "list", "list_created", "state", "rows", "inserted", "updated", "unchanged", "stale",
             "duplicates", "rejected", "blank", "opted_out", "resumed_rows", "this_run", "replayed", "attempt",
-            "elapsed_ms", "rejects_file", "warnings", "exit_code", "retryable", "error",
+            "elapsed_ms", "rejects_file", "duplicates_file", "warnings", "exit_code", "retryable", "error",
         ];
         let home = Home::new();
         home.write("in.csv", data::clean(5, 1));

@@ -103,3 +103,28 @@ both! {
         assert!(quiet.stderr.is_empty() && quiet.json()["state"] == "done", "{}", quiet.told());
     }
 }
+
+both! {
+    fn a_refused_row_is_named_in_the_log_with_its_phone_masked_unless_asked_otherwise(db: Db) {
+        let home = Home::new();
+        let csv = format!("phone,name\n{},Gizli Kişi\n05x20000011,Gizli Kişi\n", data::phone(1));
+        home.write("in.csv", &csv);
+        let log = |words: &[&str]| {
+            let line = ["import", "in.csv", "--list", "x", "--create-list", "--region", "TR", "--again", "--log-format", "json"];
+            home.enlist(&db).args(line).args(words).run().expect(3)
+        };
+        for words in [&[][..], &["--log-pii"], &["-v", "--log-pii"], &["-vv"]] {
+            assert_discreet(&log(words), &csv, &[]);
+        }
+        assert!(!log(&["-v", "--log-pii"]).stderr.contains("refused a row"));
+        for (words, phone) in [(&["-vv"][..], "05x*****11"), (&["-vv", "--log-pii"], "05x20000011")] {
+            let output = log(words);
+            let line = output.stderr.lines().find(|line| line.contains("refused a row")).unwrap_or_else(|| panic!("{}", output.told()));
+            for part in ["\"line\":3", "phone_not_a_number", phone] {
+                assert!(line.contains(part), "'{part}' is not in {line}");
+            }
+            // What was taken is nobody's business in either case.
+            assert!(!output.stderr.contains(&data::phone(1)) && !output.stderr.contains("Gizli"), "{}", output.told());
+        }
+    }
+}

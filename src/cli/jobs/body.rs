@@ -22,6 +22,9 @@ pub(crate) struct Shown<'a> {
     pub(crate) job: JobBody<'a>,
     pub(crate) why: Vec<WhyBody<'a>>,
     pub(crate) counts: Counts,
+    pub(crate) rejects: u64,
+    /// Those that no later import of the reject file took.
+    pub(crate) rejects_open: u64,
     pub(crate) settings: std::collections::BTreeMap<&'static str, String>,
     pub(crate) attempts: Vec<AttemptBody<'a>>,
     pub(crate) reasons: Vec<ReasonBody>,

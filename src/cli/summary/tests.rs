@@ -9,6 +9,10 @@ use crate::import::report::{ReasonCount, Warning};
 use crate::reject::Reason;
 use crate::run::Counts;
 
+fn rejects_in(name: &str) -> Files {
+    Files { rejects: Some(name.into()), ..Files::default() }
+}
+
 fn report() -> Report {
     let mut report = Report::new("spring");
     report.job = Some(JobId(7));
@@ -41,7 +45,7 @@ fn report() -> Report {
 #[test]
 fn a_finished_import_tells_its_figures_its_reasons_and_what_to_do() {
     assert_eq!(
-        summary(&report(), None),
+        summary(&report(), &Files::default()),
         "list 'spring', job 7: done after 12 s\n\
          \x20 1,000,000 rows\n\
          \x20     900,000 new\n\
@@ -63,7 +67,7 @@ fn a_replay_says_that_nothing_was_read() {
     replayed.replayed = true;
     replayed.resumed_rows = 1_000_000;
     replayed.this_run_rows = 0;
-    let text = summary(&replayed, Some(Path::new("refused.csv")));
+    let text = summary(&replayed, &rejects_in("refused.csv"));
     assert!(text.starts_with("list 'spring', job 7: already imported, nothing was read"), "{text}");
     assert!(text.contains("refused rows: refused.csv"), "{text}");
     assert!(!text.contains("-o rejects.csv") && !text.contains("resumed"), "{text}");
@@ -82,7 +86,7 @@ fn a_stopped_import_says_where_it_was_and_how_to_go_on() {
     stopped.error = Some(Fault::new(Code::Interrupted, "stopped"));
     stopped.warnings.push(Warning::new("slow", "the disk is slow"));
     assert_eq!(
-        summary(&stopped, None),
+        summary(&stopped, &Files::default()),
         "new list 'spring', job 7: interrupted after 12 s\n\
          \x20 1 row\n\
          \x20   1 new\n\
@@ -96,16 +100,16 @@ fn a_stopped_import_says_where_it_was_and_how_to_go_on() {
 fn without_a_job_there_is_nothing_to_sum_up() {
     let mut failed = Report::new("spring");
     failed.error = Some(Fault::new(Code::NotFound, "there is no 'x.csv'"));
-    assert_eq!(summary(&failed, None), "");
+    assert_eq!(summary(&failed, &Files::default()), "");
 }
 
 #[test]
 fn the_object_has_the_fields_of_the_contract_in_their_order() {
     let mut report = report();
     report.warnings.push(Warning::new("slow", "the disk is slow"));
-    let line = object(Exit::Found, None, &Answer::of(&report, Some(Path::new("r.csv")))).unwrap();
+    let line = object(Exit::Found, None, &Answer::of(&report, &rejects_in("r.csv"))).unwrap();
     assert_eq!(
         line,
-        r#"{"schema":1,"job":7,"list":"spring","list_created":false,"state":"done","rows":1000000,"inserted":900000,"updated":0,"unchanged":90000,"stale":0,"duplicates":5000,"rejected":5000,"blank":2,"opted_out":31,"resumed_rows":0,"this_run":{"rows":1000000},"replayed":false,"attempt":1,"elapsed_ms":12345,"rejects_file":"r.csv","warnings":[{"code":"slow","message":"the disk is slow"}],"exit_code":3,"retryable":false,"error":null}"#
+        r#"{"schema":1,"job":7,"list":"spring","list_created":false,"state":"done","rows":1000000,"inserted":900000,"updated":0,"unchanged":90000,"stale":0,"duplicates":5000,"rejected":5000,"blank":2,"opted_out":31,"resumed_rows":0,"this_run":{"rows":1000000},"replayed":false,"attempt":1,"elapsed_ms":12345,"rejects_file":"r.csv","duplicates_file":null,"warnings":[{"code":"slow","message":"the disk is slow"}],"exit_code":3,"retryable":false,"error":null}"#
     );
 }
