@@ -179,7 +179,7 @@ fn assert_told(log: &str) {
 
 fn chaos(engine: Engine) {
     let home = Home::new();
-    // home.write("config/enlist/enlist.toml", "[passes]\nsweep = \"1s\"\n");
+    home.write("config/enlist/enlist.toml", "[passes]\nsweep = \"1s\"\n");
     let calm_db = Db::fresh(engine);
     queued(&home, &calm_db);
     drain(&home, &calm_db).spawn().wait(DEADLINE).expect(0);
