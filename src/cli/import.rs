@@ -14,7 +14,7 @@ use crate::cli::jobs::find_id;
 use crate::cli::output::{is_same_file, probe};
 use crate::cli::progress::Progress;
 use crate::cli::values::{self, JobRef, Sign};
-use crate::cli::{notify, rejects, signals, summary};
+use crate::cli::{alerting, notify, rejects, signals, summary};
 use crate::delivery::deliver_own;
 use crate::fault::{Code, Exit, Fault};
 use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
@@ -311,6 +311,7 @@ async fn attempt(
 ) -> Result<(), Fault> {
     let mut request = args.request(context)?;
     check(&request)?;
+    let bell = context.bell()?;
     args.check_rejects()?;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {
@@ -342,6 +343,7 @@ async fn attempt(
             Err(error) => tracing::warn!(%error, "the notification is left to the workers"),
         }
     }
+    alerting::ring_of_job(&store, &bell, report).await;
     store.close().await;
     Ok(())
 }

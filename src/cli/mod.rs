@@ -3,6 +3,8 @@
 //! Owns the grammar and the one match over the commands. It does not know SQL or CSV. Invariant: only here
 //! is anything printed, and every way out of `run` is an `Exit`.
 
+mod alert;
+mod alerting;
 mod answer;
 mod check;
 mod completions;
@@ -18,6 +20,7 @@ mod jobs;
 mod lists;
 mod migrate;
 mod notify;
+mod once;
 mod output;
 mod paging;
 mod pass;
@@ -92,6 +95,10 @@ enum Command {
     OptOut(suppression::Args),
     /// Take an opt-out back
     OptIn(suppression::Args),
+    /// Tell somebody, once per window, however many processes say so
+    Alert(alert::Args),
+    /// Run a command on the one process that is first in a window of time
+    Once(once::Args),
     /// Create or upgrade the tables of a database
     Migrate(migrate::Args),
     /// Run a scheduled pass once, now
@@ -152,6 +159,8 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
         Command::Rejects(args) => rejects::run(context, &args).await,
         Command::OptOut(args) => suppression::opt_out(context, &args).await,
         Command::OptIn(args) => suppression::opt_in(context, &args).await,
+        Command::Alert(args) => alert::run(context, &args).await,
+        Command::Once(args) => once::run(context, &args).await,
         Command::Migrate(args) => migrate::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,
         Command::Config(args) => settings::run(context, &args),

@@ -12,6 +12,7 @@ use crate::clock::Stopwatch;
 use crate::job::QueueName;
 use crate::owner::Owner;
 use crate::queue::WorkRequest;
+use crate::queue::overdue::Overdue;
 use crate::queue::passes::{Pass, PassTimes, run_pass};
 use crate::store::{Access, Options, Store, StoreError};
 
@@ -34,6 +35,7 @@ struct Scheduler {
     answering: Stopwatch,
     seen: Option<Stopwatch>,
     known: Vec<Pass>,
+    overdue: Overdue,
 }
 
 /// Starts looking; ends with the process or when it is aborted.
@@ -46,6 +48,7 @@ pub(crate) fn start(store: &Store, request: &WorkRequest, owner: &Owner) -> Join
         answering: Stopwatch::start(),
         seen: None,
         known: Vec::new(),
+        overdue: Overdue::default(),
     };
     let target = store.target().clone();
     tokio::spawn(async move {
@@ -74,6 +77,8 @@ pub(crate) fn start(store: &Store, request: &WorkRequest, owner: &Owner) -> Join
 
 impl Scheduler {
     async fn look(&mut self, store: &Store) -> Result<(), StoreError> {
+        let known: Vec<&str> = self.known.iter().map(|pass| pass.as_str()).collect();
+        self.overdue.look(store, &known).await?;
         if self.seen.is_none_or(|seen| seen.worked() >= SEEN) {
             store.worker_seen(&self.owner, &self.queues, self.concurrency).await?;
             self.seen = Some(Stopwatch::start());
