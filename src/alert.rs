@@ -87,9 +87,9 @@ impl std::fmt::Display for AlertKey {
     }
 }
 
-/// Declares what rings by itself: word, severity unless somebody says otherwise, what happened.
+/// Declares what rings by itself: word, severity unless somebody says otherwise, what happened, what to do.
 macro_rules! kinds {
-    ($($variant:ident $word:literal $severity:ident $what:literal;)*) => {
+    ($($variant:ident $word:literal $severity:ident $what:literal $remedy:literal;)*) => {
         /// What rings by itself.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum AlertKind {
@@ -109,20 +109,48 @@ macro_rules! kinds {
             pub fn severity(self) -> Severity {
                 match self { $(Self::$variant => Severity::$severity,)* }
             }
+
+            /// What happened, one sentence without a dot.
+            pub fn means(self) -> &'static str {
+                match self { $(Self::$variant => $what,)* }
+            }
+
+            /// What to do, one sentence without a dot.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)* }
+            }
         }
     };
 }
 
 kinds! {
-    JobFailed "job_failed" P1 "A job failed for good";
-    JobRescued "job_rescued" P1 "A job was taken from dead holders three times";
-    TooManyRejects "too_many_rejects" P2 "An import was stopped by its error budget";
-    ManyRejects "many_rejects" P2 "More than a fifth of a finished import's rows were refused";
-    PassOverdue "pass_overdue" P1 "A scheduled pass did not run well for too long";
-    AuditFindings "audit_findings" P1 "An audit found something";
-    NotificationUnknown "notification_unknown" P1 "Nobody knows whether a notification was taken";
-    NotificationFailed "notification_failed" P2 "A receiver refused a notification";
-    DatabaseUnreachable "database_unreachable" P0 "A worker has not reached its database for too long";
+    JobFailed "job_failed" P1
+        "a job failed for good"
+        "'enlist jobs show ID' tells why; when that is mended, 'enlist jobs retry ID' or the same import again";
+    JobRescued "job_rescued" P1
+        "a job was taken from dead or frozen processes three times or more"
+        "look into those workers' logs, and for memory that ran out; 'enlist jobs show ID' names them";
+    TooManyRejects "too_many_rejects" P2
+        "an import was stopped by --max-rejects"
+        "'enlist check' with the same options shows every reason; mend the file or allow more";
+    ManyRejects "many_rejects" P2
+        "more than a fifth of a finished import's rows were refused"
+        "'enlist rejects ID' writes them out; often one column holds something else, or --region is missing";
+    PassOverdue "pass_overdue" P1
+        "a scheduled pass has not run well for three of its windows and five minutes"
+        "'enlist pass NAME' runs it now and shows what is in its way";
+    AuditFindings "audit_findings" P1
+        "an audit found something that should not be"
+        "'enlist audit' shows it, and what to do about it";
+    NotificationUnknown "notification_unknown" P1
+        "nobody knows whether a receiver took a notification, and it is not sent again"
+        "ask the receiver for the key that 'enlist jobs show ID' shows";
+    NotificationFailed "notification_failed" P2
+        "a receiver refused a notification for good"
+        "'enlist jobs show ID' tells its answer; check the address and the receiver";
+    DatabaseUnreachable "database_unreachable" P0
+        "a worker has not reached its database for a minute"
+        "check the server and the network; the worker goes on by itself when it is back";
 }
 
 impl AlertKind {

@@ -176,3 +176,35 @@ impl Bell {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::alert::{AlertKey, Rule};
+
+    fn alert(key: &str, severity: Severity, window: Duration) -> Alert {
+        let rule = Rule { severity, window };
+        Alert { key: AlertKey::parse(key).unwrap(), rule, message: "m".to_owned(), details: serde_json::Value::Null }
+    }
+
+    #[tokio::test]
+    async fn while_claims_cannot_be_asked_a_process_rings_once_per_key_and_window_and_p0_always() {
+        let bell = Bell::new(Claims::Nowhere("gone".to_owned()), Sinks::default(), Rules::default());
+        let day = Duration::from_secs(24 * 3_600);
+        let now = wall_clock();
+        let rung = |why| Ok(Outcome::Rung(why));
+        let p1 = alert("a", Severity::P1, day);
+        assert_eq!(bell.ring(&p1, now).await, rung(Why::StoreUnavailable));
+        assert_eq!(bell.ring(&p1, now).await, Ok(Outcome::HeldBackHere));
+        assert_eq!(bell.ring(&alert("b", Severity::P2, day), now).await, rung(Why::StoreUnavailable));
+        let brief = alert("c", Severity::P1, Duration::ZERO);
+        for _ in 0..2 {
+            assert_eq!(bell.ring(&brief, now).await, rung(Why::StoreUnavailable), "its window has ended");
+            assert_eq!(bell.ring(&alert("a", Severity::P0, day), now).await, rung(Why::P0));
+        }
+        assert_eq!(bell.ring(&p1, now).await, Ok(Outcome::HeldBackHere));
+        assert_eq!(bell.tally(), (6, 2, 4));
+    }
+}

@@ -44,6 +44,17 @@ impl std::fmt::Debug for SinkSettings {
 #[derive(Debug, Clone, Default)]
 pub struct Sinks {
     outside: Vec<Sink>,
+    line: Line,
+}
+
+/// Whether an alert is a log line as well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Line {
+    /// It is.
+    #[default]
+    Written,
+    /// It is not: whoever reads this log has read what it says.
+    Left,
 }
 
 #[derive(Debug, Clone)]
@@ -70,7 +81,13 @@ impl Sinks {
         if let Some(words) = &settings.command {
             outside.push(Sink::Program(Program::parse(words)?));
         }
-        Ok(Self { outside })
+        Ok(Self { outside, line: Line::Written })
+    }
+
+    /// The same without the log line, for a command that told its user itself.
+    #[must_use]
+    pub fn unlogged(self) -> Self {
+        Self { line: Line::Left, ..self }
     }
 
     /// Whether there is a receiver besides the log.
@@ -86,7 +103,9 @@ impl Sinks {
 
     /// Sends to all of them at once.
     pub(crate) async fn send(&self, alert: &Alert, at: Timestamp) -> Result<(), Undelivered> {
-        log(alert);
+        if self.line == Line::Written {
+            log(alert);
+        }
         let body = body(alert, at);
         let mut sending = JoinSet::new();
         for sink in self.outside.clone() {
@@ -136,7 +155,7 @@ impl Sink {
     }
 }
 
-/// The receiver that is always there.
+/// The log as a receiver.
 fn log(alert: &Alert) {
     let (key, severity, details) = (alert.key.as_str(), alert.rule.severity.as_str(), &alert.details);
     match alert.rule.severity {

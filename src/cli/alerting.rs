@@ -165,6 +165,12 @@ impl Context {
         Ok(Bell::new(self.claims()?, Sinks::new(&alerts.sinks)?, alerts.rules.clone()))
     }
 
+    /// The same for a command that says on standard error what happened: its alerts are no log lines.
+    pub(crate) fn unlogged_bell(&self) -> Result<Bell, Fault> {
+        let alerts = &self.config.alerts;
+        Ok(Bell::new(self.claims()?, Sinks::new(&alerts.sinks)?.unlogged(), alerts.rules.clone()))
+    }
+
     fn claims(&self) -> Result<Claims, Fault> {
         if let Some(url) = &self.given.claims_url {
             let named = |fault: Fault| Fault { message: format!("{} (from {})", fault.message, url.origin), ..fault };

@@ -311,7 +311,7 @@ async fn attempt(
 ) -> Result<(), Fault> {
     let mut request = args.request(context)?;
     check(&request)?;
-    let bell = context.bell()?;
+    let bell = context.unlogged_bell()?;
     args.check_rejects()?;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {

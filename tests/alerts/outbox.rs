@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::common::cli::Home;
 use crate::common::data;
 use crate::common::engine::Db;
+use crate::common::receiver::{Act, Receiver};
 use crate::common::wait::{wait_for, wait_until};
 use crate::common::webhook::Webhook;
 use crate::queue::{drain, end, enqueue, field, wait_for_state, worker};
@@ -147,5 +148,17 @@ both! {
         wait_for("it is logged", PATIENCE, || running.stderr_so_far().contains("1 of 2 rows were refused").then_some(()));
         wait_until("the row is done", PATIENCE, || undelivered(&db) == Some(0));
         end(running);
+    }
+
+    fn a_notification_that_its_receiver_refuses_rings(db: Db) {
+        let (alarms, receiver) = (Webhook::start(), Receiver::scripted([Act::status(404)]));
+        let home = home_of(&alarms);
+        home.write("a.csv", data::clean(20, 1));
+        enqueue(&home, &db, "a.csv", "l").args(["--notify", &receiver.url("/hook")]).run().expect(0);
+        drain(&home, &db).run().expect(0);
+        let told = alarms.received().into_iter().map(|one| one.body).collect::<Vec<_>>();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((&told[0]["severity"], &told[0]["details"]["job"]), (&"p2".into(), &1.into()), "{told:?}");
+        assert!(told[0]["key"].as_str().is_some_and(|key| key.starts_with("notification_failed/")), "{told:?}");
     }
 }

@@ -99,7 +99,7 @@ places! {
         let shared = Shared::new(place);
         shared.receiver.answer(503);
         let refused = shared.alert("k").run();
-        refused.stopped(75, "alert_undelivered");
+        assert_eq!((refused.code, refused.error().as_deref()), (75, Some("alert_undelivered")), "{}", refused.told());
         assert!(refused.stderr.contains("webhook at 127.0.0.1: it answered 503"), "{}", refused.told());
         shared.receiver.answer(302);
         shared.alert("k").run().expect(75);
