@@ -1,13 +1,13 @@
 # make test: everything, on both engines. make lint: format, clippy, documentation, all with warnings denied.
 # make fuzz: each fuzz target for SECONDS; 'cargo install cargo-fuzz' first.
-.PHONY: test lint fuzz postgresql faketime moto bench-queue
+.PHONY: test lint fuzz postgresql redis faketime moto bench-queue
 SHELL := /bin/bash
 
-# The tests start a throwaway PostgreSQL of their own, from these binaries, or use TEST_DATABASE_URL for all but
+# The tests start throwaway servers of their own: Redis, and PostgreSQL from these binaries, or use TEST_DATABASE_URL for all but
 # the tests that crash a server.
 POSTGRES = $(firstword $(wildcard /usr/lib/postgresql/*/bin/initdb) $(shell command -v initdb) $(wildcard $(shell pg_config --bindir 2>/dev/null)/initdb))
 
-test: postgresql faketime moto
+test: postgresql redis faketime moto
 	cargo test --locked --features failpoints,remote
 	cargo test --locked --features failpoints -- refusals::
 
@@ -58,3 +58,17 @@ moto: target/moto/bin/moto_server
 target/moto/bin/moto_server:
 	python3 -m venv target/moto
 	target/moto/bin/pip install --quiet --disable-pip-version-check 'moto[server,s3]==5.1.22'
+
+# Installs the Redis server likewise. Debian would also start one; nobody needs it, so a policy forbids that meanwhile.
+redis:
+	@if command -v redis-server >/dev/null || [ -x /usr/bin/redis-server ]; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then \
+	  echo "the tests need a Redis server (redis-server): install it and put it on PATH" >&2; \
+	  exit 1; \
+	fi; \
+	as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	policy=/usr/sbin/policy-rc.d; made=; \
+	if [ ! -e $$policy ]; then made=1; printf '#!/bin/sh\nexit 101\n' | $$as_root tee $$policy >/dev/null; $$as_root chmod 755 $$policy; fi; \
+	$$as_root apt-get update -q && \
+	$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends redis-server; \
+	status=$$?; [ -z "$$made" ] || $$as_root rm -f $$policy; exit $$status

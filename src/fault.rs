@@ -26,6 +26,8 @@ pub enum Exit {
     Interrupted,
     /// 143: stopped by SIGTERM after the batch in hand.
     Terminated,
+    /// Whatever the command said that was run (`once`).
+    Passed(u8),
 }
 
 impl Exit {
@@ -41,6 +43,7 @@ impl Exit {
             Self::NotNow => 75,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::Passed(code) => code,
         }
     }
 
@@ -48,7 +51,7 @@ impl Exit {
     pub fn retryable(self) -> bool {
         match self {
             Self::Stopped | Self::NotNow | Self::Interrupted | Self::Terminated => true,
-            Self::Done | Self::Failed | Self::Usage | Self::Found | Self::SourceChanged => false,
+            Self::Done | Self::Failed | Self::Usage | Self::Found | Self::SourceChanged | Self::Passed(_) => false,
         }
     }
 }
@@ -197,6 +200,18 @@ codes! {
     BadQueueName "bad_queue_name" Usage
         "a queue name has 1 to 100 letters, digits, dots, dashes or underscores"
         "choose such a name";
+    BadAlertKey "bad_alert_key" Usage
+        "the key of an alert or of 'once' has 1 to 200 characters and no control characters"
+        "choose such a key, the same on every replica";
+    AlertUndelivered "alert_undelivered" NotNow
+        "none of the receivers of alerts took the alert, so it counts as not rung"
+        "check [alerts] in the configuration; run the same command again, it is not held back";
+    ClaimsUnavailable "claims_unavailable" NotNow
+        "the store that says who may go first cannot be asked, and --fail closed was given"
+        "check --claims-url or the database; without --fail closed the command runs all the same";
+    CommandNotStarted "command_not_started" Usage
+        "the command that was to be run cannot be started"
+        "check its path and permissions; the window is free again";
     JobState "job_state" Usage
         "the job is in a state in which that cannot be done"
         "'enlist jobs show ID' tells its state";
@@ -372,21 +387,4 @@ impl std::fmt::Display for Fault {
 impl std::error::Error for Fault {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_message_holds_nothing_that_a_terminal_obeys() {
-        let fault = Fault::new(Code::NotFound, "there is no file 'a\u{1b}[2J\nb'").hint("not 'c\u{7}'".to_owned());
-        assert_eq!((fault.message.as_str(), &*fault.hint), ("there is no file 'a<U+001B>[2J b'", "not 'c<U+0007>'"));
-        assert_eq!(Warning::new("x", "a\tb\u{85}").message, "a b<U+0085>");
-    }
-
-    #[test]
-    fn every_code_is_found_by_its_text_and_ends_nonzero() {
-        for code in Code::ALL {
-            assert_eq!(Code::from_code(code.as_str()), Some(*code));
-            assert_ne!(code.exit().code(), 0, "{}", code.as_str());
-        }
-    }
-}
+mod tests;

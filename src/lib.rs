@@ -21,12 +21,13 @@
 //!
 //! | floor | modules | what they must not know |
 //! |---|---|---|
-//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`once`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] [`notification`] [`destination`] | IO, async, tokio, sqlx, clap, tracing |
+//! | words | [`fault`] [`position`] [`row`] [`run`] [`recipient`] [`reject`] [`phone`] [`settings`] [`header`] [`list`] [`location`] [`limits`] [`job`] [`verdict`] [`once`] [`batch`] [`admission`] [`owner`] [`stop`] [`backoff`] [`nearest`] [`quoting`] [`notification`] [`destination`] [`alert`] [`claim`] | IO, async, tokio, sqlx, clap, tracing |
 //! | ground | [`clock`], `crash`, [`reject_file`] | the rest |
 //! | times | [`window`] | who claims a window |
-//! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] [`notify`] | one another |
+//! | edges | [`source`] [`decode`] [`mapping`] [`normalise`] [`holder`] [`store`] [`notify`] [`claims`] | one another |
 //! | delivery | [`delivery`] | when jobs end, command lines, SQL |
 //! | product | [`import`] | command lines, progress bars, SQL |
+//! | alerts | [`alerts`] | who raises them, SQL |
 //! | workers | [`queue`] | command lines, SQL |
 //! | face | [`cli`] | SQL |
 //!
@@ -108,12 +109,12 @@
 //!   before it sweeps, so that living holders renew their leases first.
 //! * `NOTIFY` is a hint, looking is what counts. Workers look without a write lock on SQLite.
 //!
-//! # Handlers that may be called twice
+//! # Alerts
 //!
-//! The same rules serve callers of the library: [`store::Store::once`] holds a key of `job_runs` under a lease,
-//! a fence and an owner while a handler runs, and keeps its answer; [`store::Store::once_in`] commits key,
-//! answer and what the handler wrote together. Their keys have a prefix that no run key of an import has; the
-//! words are in [`once`].
+//! An event writes its alert into `alert_outbox` in its own transaction. Workers deliver the outbox at least once;
+//! whether an alert then rings is decided by a claim on its key ([`claim`]), kept in the database or in Redis:
+//! won for a short lease, and after sending marked as sent for the window. So a sender that dies delays an alert
+//! and swallows none, and a claim store that cannot be asked within its deadline lets it ring.
 //!
 //! # Where this differs from what one might expect
 //!
@@ -148,8 +149,12 @@
 //!   cannot have it. Lists are never deleted.
 
 pub mod admission;
+pub mod alert;
+pub mod alerts;
 pub mod backoff;
 pub mod batch;
+pub mod claim;
+pub mod claims;
 pub mod cli;
 pub mod clock;
 mod crash;

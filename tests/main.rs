@@ -8,6 +8,8 @@
 mod common;
 
 #[cfg(feature = "failpoints")]
+mod alerts;
+#[cfg(feature = "failpoints")]
 mod anything;
 mod at_once;
 #[cfg(feature = "failpoints")]

@@ -280,7 +280,7 @@ fn a_role_that_owns_nothing_works_after_migrate_named_it() {
     assert_eq!(refusal(&home, &app_db, &["lists"], 2), "database_not_found");
     // An owner without special rights, as a hosted database has.
     let migrated = home.enlist(&owner_db).args(["migrate", "--app-role", app, "--json"]).run().expect(0);
-    assert_eq!(migrated.count("schema_version"), 4, "{}", migrated.told());
+    assert_eq!(migrated.count("schema_version"), 5, "{}", migrated.told());
     assert_eq!(migrated.json()["warnings"][0]["code"], "search_path_not_set", "{}", migrated.told());
     let by_a_superuser = home.enlist(&db).args(["migrate", "--app-role", app, "--json"]).run().expect(0);
     assert_eq!(by_a_superuser.json()["warnings"].as_array().map(Vec::len), Some(0));

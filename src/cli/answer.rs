@@ -75,6 +75,8 @@ pub(crate) struct Context {
 /// Settings of the program itself that somebody stated.
 #[derive(Debug, Default)]
 pub(crate) struct Given {
+    /// `--claims-url`. May hold a password.
+    pub(crate) claims_url: Option<Valued<String>>,
     /// `--max-connections`.
     pub(crate) max_connections: Option<Valued<u32>>,
     /// `--log-format`.

@@ -8,9 +8,11 @@ mod passes;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cli::alerting::{AlertConfig, refuse_others};
 use crate::cli::notify::NotifyConfig;
 use crate::cli::values;
 use crate::fault::{Code, Fault};
@@ -120,6 +122,10 @@ pub(crate) struct Config {
     pub(crate) database_url: Option<Valued<String>>,
     /// `database_url_file`; relative to the configuration file's folder.
     pub(crate) database_url_file: Option<Valued<PathBuf>>,
+    /// `claims_url`.
+    pub(crate) claims_url: Option<Valued<String>>,
+    /// `[alerts]`.
+    pub(crate) alerts: AlertConfig,
     /// `region`.
     pub(crate) region: Option<Valued<String>>,
     /// `batch_size`.
@@ -143,9 +149,11 @@ pub(crate) struct Config {
 }
 
 /// The keys of the file.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 15] = [
     "database_url",
     "database_url_file",
+    "claims_url",
+    "alerts",
     "region",
     "batch_size",
     "writers",
@@ -163,13 +171,15 @@ impl Config {
     /// Reads `--config`, else the user's file, else the machine's; none of them is also an answer.
     pub(crate) fn load(flag: Option<&Path>, variables: &Variables) -> Result<Self, Fault> {
         if let Some(path) = flag {
-            let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
-            return Self::parse(&text, path);
+            return match File::open(path) {
+                Ok(file) => Self::read(&file, path),
+                Err(error) => Err(unreadable(path, &error)),
+            };
         }
         let user = variables.folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("enlist/enlist.toml"));
         for path in user.into_iter().chain([PathBuf::from("/etc/enlist/enlist.toml")]) {
-            match std::fs::read_to_string(&path) {
-                Ok(text) => return Self::parse(&text, &path),
+            match File::open(&path) {
+                Ok(file) => return Self::read(&file, &path),
                 Err(error) if is_missing(&error) => {}
                 Err(error) => return Err(unreadable(&path, &error)),
             }
@@ -177,10 +187,18 @@ impl Config {
         Ok(Self::default())
     }
 
+    /// Reads the file; one that defines a command to run is refused when others may write it.
+    fn read(file: &File, path: &Path) -> Result<Self, Fault> {
+        let text = std::io::read_to_string(file).map_err(|error| unreadable(path, &error))?;
+        let config = Self::parse(&text, path)?;
+        if config.alerts.sinks.command.is_some() {
+            let metadata = file.metadata().map_err(|error| unreadable(path, &error))?;
+            refuse_others(&metadata, path)?;
+        }
+        Ok(config)
+    }
+
     /// What `text`, which stands at `path`, says.
-    ///
-    /// No key defines a command to run; the first one that does has to refuse a file that others may write
-    /// here.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, Fault> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
@@ -195,6 +213,8 @@ impl Config {
                     let folder = path.parent().unwrap_or(Path::new(""));
                     config.database_url_file = Some(entry.text(|text| Ok(folder.join(text)))?);
                 }
+                "claims_url" => config.claims_url = Some(entry.text(|text| Ok(text.to_owned()))?),
+                "alerts" => config.alerts = AlertConfig::parse(value, path)?,
                 "region" => config.region = Some(entry.text(values::region)?),
                 "batch_size" => config.batch_size = Some(entry.number(1, u32::MAX)?),
                 "writers" => config.writers = Some(entry.number(1, LANES_MAX)?),

@@ -5,6 +5,7 @@
 
 use serde::Serialize;
 
+use crate::alert::AlertKind;
 use crate::cli::answer::Context;
 use crate::cli::text::{Align, table};
 use crate::fault::{Code, Exit, Fault};
@@ -63,7 +64,14 @@ fn all() -> Vec<Explained> {
     });
     let warnings =
         WARNINGS.iter().map(|(code, means, remedy)| Explained { code, kind: "warning", means, remedy, exit: None });
-    reasons.chain(errors).chain(warnings).collect()
+    let alerts = AlertKind::ALL.iter().map(|kind| Explained {
+        code: kind.as_str(),
+        kind: "alert",
+        means: kind.means(),
+        remedy: kind.remedy(),
+        exit: None,
+    });
+    reasons.chain(errors).chain(warnings).chain(alerts).collect()
 }
 
 fn explained(wanted: &str) -> Result<Vec<Explained>, Fault> {
@@ -85,7 +93,7 @@ fn paragraphs(found: &[Explained]) -> String {
     let one = |one: &Explained| {
         let kind = match (one.kind, one.exit) {
             (_, Some(exit)) => format!("error, exit status {exit}"),
-            ("warning", None) => "warning".to_owned(),
+            (kind @ ("warning" | "alert"), None) => kind.to_owned(),
             (_, None) => "reason for a refused row".to_owned(),
         };
         format!("{} ({kind})\n  {}.\n  What to do: {}.\n", one.code, one.means, one.remedy)
@@ -99,7 +107,8 @@ fn overview(found: &[Explained]) -> String {
         of_kind.map(|one| vec![one.code.to_owned(), one.means.to_owned()]).collect()
     };
     let part = |title: &str, kind: &str| table(&[(title, Align::Left), ("MEANS", Align::Left)], &rows(kind));
-    format!("{}\n{}\n{}", part("REASON", "reason"), part("ERROR", "error"), part("WARNING", "warning"))
+    let parts = [("REASON", "reason"), ("ERROR", "error"), ("WARNING", "warning"), ("ALERT", "alert")];
+    parts.map(|(title, kind)| part(title, kind)).join("\n")
 }
 
 #[cfg(test)]
@@ -113,6 +122,7 @@ mod tests {
         let both: Vec<_> = explained("bad_encoding").unwrap().iter().map(|one| one.kind).collect();
         assert_eq!(both, ["reason", "error"]);
         assert!(paragraphs(&explained("notification_unknown").unwrap()).contains("(warning)"));
+        assert!(paragraphs(&explained("job_rescued").unwrap()).contains("(alert)"));
         assert!(paragraphs(&explained("bad_encoding").unwrap()).contains("What to do"));
     }
 

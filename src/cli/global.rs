@@ -14,6 +14,9 @@ use crate::fault::{Code, Fault};
 use crate::import::PLAIN_PHONES;
 use crate::store::Options;
 
+/// Where claims are kept, if not in the database.
+const CLAIMS_VARIABLE: &str = "ENLIST_CLAIMS_URL";
+
 /// How long a database server may take to answer at first.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -26,6 +29,9 @@ pub(crate) struct Args {
     /// File that holds the database URL, so that no process list shows it [env: ENLIST_DATABASE_URL_FILE]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) database_url_file: Option<PathBuf>,
+    /// Where claims of alerts and 'once' are kept: redis://… or rediss://… [env: ENLIST_CLAIMS_URL] [default: the database]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) claims_url: Option<String>,
     /// Configuration file [default: $XDG_CONFIG_HOME/enlist/enlist.toml, else /etc/enlist/enlist.toml]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -78,7 +84,11 @@ impl Args {
         let config = Config::load(self.config.as_deref(), &variables)?;
         let flags = Flags { url: self.database_url.as_deref(), url_file: self.database_url_file.as_deref() };
         let database = Choice::make(&flags, &variables, &config);
+        let claims_variable = variables.get(CLAIMS_VARIABLE).map(|url| url.to_string_lossy().into_owned());
         let given = Given {
+            claims_url: given(self.claims_url.clone(), "--claims-url", None)
+                .or_else(|| claims_variable.map(|url| Valued::new(url, Origin::Variable(CLAIMS_VARIABLE))))
+                .or_else(|| config.claims_url.clone()),
             max_connections: given(self.max_connections, "--max-connections", config.max_connections.as_ref()),
             log_format: given(self.log_format, "--log-format", config.log_format.as_ref()),
             color: given(self.color, "--color", config.color.as_ref()),
@@ -111,9 +121,10 @@ impl Args {
             (false, 1) => "info,enlist=debug,sqlx=warn",
             (false, _) => "debug,enlist=trace,sqlx=info",
         };
-        // The phone rules log the numbers that they read.
+        // The phone rules log the numbers that they read; clients of receivers and claim stores log their URLs.
         let phones = if self.log_pii { "trace" } else { "off" };
-        let filter = format!("{level},rlibphonenumber=off,{PLAIN_PHONES}={phones}");
+        let quiet = "rlibphonenumber=off,ureq=off,ureq_proto=off,rustls=warn,lettre=off,redis=off";
+        let filter = format!("{level},{quiet},{PLAIN_PHONES}={phones}");
         let format = context.given.log_format.as_ref().map(|valued| valued.value);
         let builder = tracing_subscriber::fmt()
             .with_env_filter(tracing_subscriber::EnvFilter::new(filter))

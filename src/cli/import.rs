@@ -17,7 +17,7 @@ use crate::cli::progress::Progress;
 use crate::cli::reading::{Layered, Options, REJECTS};
 use crate::cli::summary::Files;
 use crate::cli::values::{self, JobRef};
-use crate::cli::{notify, profiles, rejects, signals, summary};
+use crate::cli::{alerting, notify, profiles, rejects, signals, summary};
 use crate::delivery::deliver_own;
 use crate::fault::{Code, Exit, Fault};
 use crate::import::report::{Budget, Entry, Expected, NewList, Report, Request, Wait, Warning};
@@ -257,6 +257,7 @@ async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<()
     let mut request = args.request(context, &layered)?;
     check(&request)?;
     ended.budget = request.max_rejects;
+    let bell = context.unlogged_bell()?;
     if !matches!(request.input, Location::Path(_)) {
         private_folder(&request.state_dir).map_err(|error| {
             let message = format!("the folder '{}' cannot be created: {error}", request.state_dir.display());
@@ -300,6 +301,7 @@ async fn attempt(context: &Context, args: &Args, ended: &mut Ended) -> Result<()
             Err(error) => tracing::warn!(%error, "the notification is left to the workers"),
         }
     }
+    alerting::ring_of_job(&store, &bell, report).await;
     store.close().await;
     Ok(())
 }

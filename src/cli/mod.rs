@@ -3,6 +3,8 @@
 //! Owns the grammar and the one match over the commands. It does not know SQL or CSV. Invariant: only here
 //! is anything printed, and every way out of `run` is an `Exit`.
 
+mod alert;
+mod alerting;
 mod answer;
 mod audit;
 mod check;
@@ -21,6 +23,7 @@ mod jobs;
 mod lists;
 mod migrate;
 mod notify;
+mod once;
 mod output;
 mod paging;
 mod pass;
@@ -100,6 +103,10 @@ enum Command {
     OptIn(suppression::Args),
     /// Keep import options under a name
     Profiles(profiles::Args),
+    /// Tell somebody, once per window, however many processes say so
+    Alert(alert::Args),
+    /// Run a command on the one process that is first in a window of time
+    Once(once::Args),
     /// Create or upgrade the tables of a database
     Migrate(migrate::Args),
     /// Run a scheduled pass once, now
@@ -163,6 +170,8 @@ async fn dispatch(context: &Context, command: Command) -> Exit {
         Command::OptOut(args) => suppression::opt_out(context, &args).await,
         Command::OptIn(args) => suppression::opt_in(context, &args).await,
         Command::Profiles(args) => profiles::run(context, &args).await,
+        Command::Alert(args) => alert::run(context, &args).await,
+        Command::Once(args) => once::run(context, &args).await,
         Command::Migrate(args) => migrate::run(context, &args).await,
         Command::Audit(args) => audit::run(context, &args).await,
         Command::Doctor(args) => doctor::run(context, &args).await,

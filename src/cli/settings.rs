@@ -20,9 +20,9 @@ Examples:
   enlist config --config ./enlist.toml --json
 
 An option wins over a variable, a variable over the configuration file. Keys of the file: database_url,
-database_url_file, region, batch_size, writers, lease, max_connections, log_format, color, progress;
-[notify] url, receiver, lookup_url, secret_file, give_up, timeout; [passes] sweep, reconcile, prune,
-audit; [retention] keys, rejects, jobs.")]
+database_url_file, claims_url, region, batch_size, writers, lease, max_connections, log_format, color, progress;
+[alerts] window, webhook, webhook_file, command, email, kinds; [notify] url, receiver, lookup_url, secret_file,
+give_up, timeout; [passes] sweep, reconcile, prune, audit; [retention] keys, rejects, jobs.")]
 pub(crate) struct Args {}
 
 #[derive(Serialize)]
@@ -58,8 +58,11 @@ fn rows(context: &Context) -> Result<Vec<[String; 3]>, Fault> {
         origin.push_str(" (only if it holds enlist's tables)");
     }
     let given = &context.given;
+    let alerts_origin = config.alerts.origin.to_string();
     let mut rows = vec![
         ["database".to_owned(), choice.target.to_string(), origin],
+        context.claims_row()?,
+        ["alerts".to_owned(), context.bell()?.sinks().told(), alerts_origin],
         row("region", config.region.as_ref(), "none", Clone::clone),
         row("batch_size", config.batch_size.as_ref(), "by engine", ToString::to_string),
         row("writers", config.writers.as_ref(), "by engine", ToString::to_string),

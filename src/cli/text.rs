@@ -68,6 +68,15 @@ pub(crate) fn duration_word(duration: Duration) -> String {
     format!("{millis}ms")
 }
 
+/// A span for people, in its largest unit: `45 s`, `12 min`, `23 h`.
+pub(crate) fn roughly(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{} s", seconds.max(1)),
+        seconds @ 120..7_200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3_600),
+    }
+}
+
 /// On which side the text of a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {

@@ -48,6 +48,15 @@ pub(crate) fn lease(text: &str) -> Result<Duration, String> {
     Ok(lease)
 }
 
+/// `--window`: a duration of at least one second and at most a year.
+pub(crate) fn window(text: &str) -> Result<Duration, String> {
+    let window = duration(text)?;
+    if window < Duration::from_secs(1) || window > Duration::from_secs(366 * 86_400) {
+        return Err(format!("a window of '{text}' is none; it lasts from 1s to 366d"));
+    }
+    Ok(window)
+}
+
 /// `--queue`.
 pub(crate) fn queue(text: &str) -> Result<QueueName, String> {
     QueueName::parse(text).map_err(|fault| format!("{}; {}", fault.message, Code::BadQueueName.means()))

@@ -3,6 +3,7 @@
 //! Owns the options of a worker and what it says at its end. It does not know how jobs are claimed. Invariant: a
 //! signal ends it with 0 once every job in hand is handed back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -62,6 +63,7 @@ struct Body {
 /// Runs the command; everything is said when it returns.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
     let caller = notify::caller(context)?;
+    let bell = Arc::new(context.bell()?);
     let store = context.open(Access::Existing).await?;
     let state_dir = context.state_dir();
     let lease = args.lease.or(context.config.lease.as_ref().map(|valued| valued.value)).unwrap_or(LEASE);
@@ -74,10 +76,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Exit, Fault> {
         state_dir,
         times: context.config.pass_times(),
         caller,
+        bell: bell.clone(),
     };
     let stop = Stop::new();
     signals::listen(stop.clone(), context.volume)?;
     let report = work(&store, &request, &stop).await?;
+    bell.claims().close().await;
     store.close().await;
     let fault = report.fault(request.until);
     let exit = fault.as_ref().map_or(Exit::Done, |fault| fault.code.exit());

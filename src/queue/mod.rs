@@ -6,24 +6,28 @@
 
 mod notifier;
 mod outlook;
+mod overdue;
 mod passes;
+mod ringing;
 mod run;
 mod scheduler;
 mod service;
 mod waiting;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use crate::alerts::Bell;
 use crate::backoff::CONNECTION;
-use crate::clock::Stopwatch;
 use crate::fault::{Code, Fault};
 use crate::holder;
 use crate::job::{JobId, QueueName};
 use crate::notify::Caller;
 use crate::queue::notifier::Goal;
+use crate::queue::ringing::{Outages, Ringer};
 use crate::queue::run::{Ended, run_one};
 use crate::queue::waiting::{Hinted, stopped};
 use crate::stop::Stop;
@@ -51,6 +55,8 @@ pub struct WorkRequest {
     pub times: PassTimes,
     /// How receivers are told of the ends of jobs.
     pub caller: Caller,
+    /// What rings.
+    pub bell: Arc<Bell>,
 }
 
 /// When a worker ends.
@@ -114,18 +120,30 @@ pub async fn work(store: &Store, request: &WorkRequest, stop: &Stop) -> Result<W
     let mut hinted = Hinted::start(store);
     let passes = scheduler::start(store, request, &owner);
     let notifier = notifier::start(store, &request.caller);
+    let ringer = Ringer::start(store, &request.bell);
     let service = service::start();
     let mut worker =
         Worker { store, request, stop, hands: JoinSet::new(), stops: Vec::new(), report: WorkReport::default() };
-    let outcome = worker.run(&mut hinted, &service).await;
+    let mut outages = Outages::none(store, &request.bell);
+    let outcome = worker.run(&mut hinted, &service, &mut outages).await;
     service.stopping();
     let drained = request.until == Until::Drained && outcome.is_ok() && stop.cause().is_none();
     let goal = if drained { Goal::Rest } else { Goal::Hands };
-    tokio::join!(worker.hand_back(), notifier.end(goal, request.grace));
+    let grace = request.grace;
+    let rings = async { tokio::join!(ringer.end(goal, grace), outages.finish(grace)) };
+    if drained {
+        tokio::join!(worker.hand_back(), notifier.end(goal, grace));
+        // Notifications that failed ring as well.
+        rings.await;
+    } else {
+        tokio::join!(worker.hand_back(), notifier.end(goal, grace), rings);
+    }
     passes.abort();
     if tokio::time::timeout(FAREWELL, store.worker_left(&owner)).await.is_err() {
         tracing::info!("the database was not told that this worker left");
     }
+    let (rung, suppressed, store_unavailable) = request.bell.tally();
+    tracing::info!(rung, suppressed, store_unavailable, "alerts of this worker");
     tracing::info!(worker = %owner, report = ?worker.report, "worker stopped");
     outcome.map(|()| worker.report)
 }
@@ -141,8 +159,12 @@ struct Worker<'a> {
 
 impl Worker<'_> {
     /// Claims and runs jobs until there is a reason to end.
-    async fn run(&mut self, hinted: &mut Hinted, service: &service::Service) -> Result<(), Fault> {
-        let mut away: Option<(Stopwatch, u32)> = None;
+    async fn run(
+        &mut self,
+        hinted: &mut Hinted,
+        service: &service::Service,
+        outages: &mut Outages,
+    ) -> Result<(), Fault> {
         loop {
             if self.stop.cause().is_some() {
                 return Ok(());
@@ -151,19 +173,18 @@ impl Worker<'_> {
             let look = match self.look().await {
                 Ok(Look::Drained) => return Ok(()),
                 Ok(Look::Wait) => {
-                    if away.take().is_some() {
+                    if outages.over() {
                         tracing::info!("the database is back");
                     }
                     if hinted.hears() { LOOK_HINTED } else { LOOK_ALONE }
                 }
                 Err(error) => {
-                    let (since, failures) = away.get_or_insert_with(|| (Stopwatch::start(), 0));
-                    *failures += 1;
-                    tracing::warn!(%error, failures = *failures, "the database does not answer");
+                    let (since, failures) = outages.note(&error);
+                    tracing::warn!(%error, failures, "the database does not answer");
                     if self.request.until == Until::Drained && since.worked() > DRAIN_PATIENCE {
                         return Err(error.into());
                     }
-                    CONNECTION.delay(*failures, fastrand::f64())
+                    CONNECTION.delay(failures, fastrand::f64())
                 }
             };
             // Many workers must not look at the same moment.

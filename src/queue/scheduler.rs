@@ -12,6 +12,7 @@ use crate::clock::Stopwatch;
 use crate::job::QueueName;
 use crate::owner::Owner;
 use crate::queue::WorkRequest;
+use crate::queue::overdue::Overdue;
 use crate::queue::passes::{Pass, PassTimes, run_pass};
 use crate::store::{Access, Options, Schedule, Store, StoreError};
 
@@ -48,6 +49,7 @@ pub(crate) fn start(store: &Store, request: &WorkRequest, owner: &Owner) -> Join
             let line = Line { store, owner, pass, schedule, times, answering: Stopwatch::start(), is_known: false };
             lines.spawn(line.follow());
         }
+        lines.spawn(watch_passes(store.clone(), times));
         lines.spawn(show_life(store, owner, queues, concurrency));
         // Dropped with this task, which ends every line with it.
         while lines.join_next().await.is_some() {}
@@ -70,6 +72,17 @@ async fn show_life(store: Store, owner: Owner, queues: Vec<QueueName>, concurren
             }
         };
         pause(rest).await;
+    }
+}
+
+/// Tells, once, of each pass that becomes overdue.
+async fn watch_passes(store: Store, times: PassTimes) {
+    let mut overdue = Overdue::default();
+    loop {
+        pause(LOOK_MOST).await;
+        if let Err(error) = overdue.look(&store, &times).await {
+            tracing::debug!(%error, "nobody knows whether a pass is overdue");
+        }
     }
 }
 

@@ -76,6 +76,10 @@ const STUCK_JOBS: &str =
 const STUCK_KEYS: &str = "SELECT key, COALESCE(lease_until, created_at) FROM job_runs
     WHERE status = 'running' AND COALESCE(lease_until, created_at) < $1 AND key > $2 ORDER BY key LIMIT $3";
 
+/// One key on several notifications.
+const TWICE: &str = "SELECT external_event_id, count(*) FROM notifications
+    GROUP BY external_event_id HAVING count(*) > 1 ORDER BY external_event_id LIMIT $1";
+
 impl Audit {
     /// Keeps a finding, or counts it once there are enough.
     fn add(&mut self, finding: Finding) {
@@ -103,7 +107,7 @@ impl Store {
         self.audit_stuck_jobs(now, found).await?;
         self.audit_stuck_keys(now, found).await?;
         self.audit_jobs(since, found).await?;
-        // Notifications that carry one external_event_id twice belong here, as soon as their table is there.
+        self.audit_notifications(found).await?;
         self.audit_phones(found).await
     }
 
@@ -143,6 +147,21 @@ impl Store {
                 });
             }
         }
+    }
+
+    /// A unique index forbids it; a database that was restored in parts may have lost the index.
+    async fn audit_notifications(&self, found: &mut Audit) -> Result<(), StoreError> {
+        let twice: Vec<(String, i64)> = on!(&self.pool, |db| sqlx::query_as(TWICE).bind(ROWS).fetch_all(db).await?);
+        for (event, times) in twice {
+            found.add(Finding {
+                code: "notification_twice",
+                subject: format!("notification '{event}'"),
+                message: format!("{times} rows carry this key, so its receiver may have been told {times} times"),
+                hint: "make 'external_event_id' of 'notifications' unique again, and keep the row that was sent"
+                    .to_owned(),
+            });
+        }
+        Ok(())
     }
 
     async fn audit_phones(&self, found: &mut Audit) -> Result<(), StoreError> {

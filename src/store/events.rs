@@ -13,6 +13,8 @@ pub(crate) enum JobEvent<'a> {
     Done(&'a Counts),
     /// It failed for good.
     Failed(&'a JobError),
+    /// A command gave it up for now; it waits to be run again.
+    Stopped(&'a JobError),
     /// A person ended it.
     Cancelled,
     /// It was taken from a holder that died, for the so-manieth time.
@@ -22,7 +24,7 @@ pub(crate) enum JobEvent<'a> {
 impl JobEvent<'_> {
     /// Whether the job ended by it.
     pub(crate) fn is_end(self) -> bool {
-        !matches!(self, Self::Rescued(_))
+        !matches!(self, Self::Stopped(_) | Self::Rescued(_))
     }
 }
 
@@ -31,6 +33,7 @@ impl std::fmt::Display for JobEvent<'_> {
         match self {
             Self::Done(counts) => write!(f, "done with {} rows", counts.rows),
             Self::Failed(error) => write!(f, "failed with {}", error.code),
+            Self::Stopped(error) => write!(f, "stopped by {}", error.code),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Rescued(times) => write!(f, "rescued for the {times}. time"),
         }
@@ -73,16 +76,19 @@ macro_rules! announce {
         if event.is_end() {
             $crate::store::notice::note_end!($connection, $now, job);
         }
+        $crate::store::outbox::ring_event!($connection, $now, job, event);
     }};
 }
 pub(crate) use announce;
 
 /// Writes what follows from the end of a notification that was not good:
-/// `announce_notification!(job, event)`.
+/// `announce_notification!(connection, now, job, event)`.
 macro_rules! announce_notification {
-    ($job:expr, $event:expr) => {{
+    ($connection:expr, $now:expr, $job:expr, $event:expr) => {{
         let (job, event): ($crate::job::JobId, $crate::store::events::NotificationEvent<'_>) = ($job, $event);
         tracing::trace!(job = job.0, %event, "announced");
+        let ringing = $crate::store::outbox::ringing_of_notification(job, event);
+        $crate::store::outbox::ring_from!($connection, $now, &ringing);
     }};
 }
 pub(crate) use announce_notification;

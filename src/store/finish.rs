@@ -148,6 +148,7 @@ impl Session {
                 .await?;
             match (next, error) {
                 (State::Failed, Some(error)) => announce!(&mut *tx, now, lease.job, JobEvent::Failed(error)),
+                (State::Interrupted, Some(error)) => announce!(&mut *tx, now, lease.job, JobEvent::Stopped(error)),
                 (State::Cancelled, _) => announce!(&mut *tx, now, lease.job, JobEvent::Cancelled),
                 _ => {}
             }

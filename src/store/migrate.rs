@@ -30,11 +30,16 @@ macro_rules! step {
     };
 }
 
-const MIGRATIONS: &[Migration] =
-    &[step!(1, "0001_import"), step!(2, "0002_profiles"), step!(3, "0003_queue"), step!(4, "0004_notifications")];
+const MIGRATIONS: &[Migration] = &[
+    step!(1, "0001_import"),
+    step!(2, "0002_profiles"),
+    step!(3, "0003_queue"),
+    step!(4, "0004_notifications"),
+    step!(5, "0005_alerts"),
+];
 
 /// The version that this program needs.
-pub(crate) const SCHEMA_VERSION: i64 = 4;
+pub(crate) const SCHEMA_VERSION: i64 = 5;
 
 /// What a database holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -271,7 +271,7 @@ impl Store {
                 _ => None,
             };
             if let Some(event) = event {
-                announce_notification!(claimed.job, event);
+                announce_notification!(&mut *tx, now, claimed.job, event);
             }
             tx.commit().await?;
             Ok(())

@@ -88,7 +88,7 @@ impl Home {
                 command.env_remove(name);
             }
         }
-        command.current_dir(self.path()).env("HOME", self.path());
+        command.current_dir(self.path()).env("HOME", self.path()).env("NO_PROXY", "127.0.0.1,localhost");
         for (variable, folder) in
             [("XDG_DATA_HOME", "data"), ("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config")]
         {

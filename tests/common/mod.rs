@@ -11,5 +11,7 @@ pub(crate) mod output;
 pub(crate) mod postgres;
 pub(crate) mod proxy;
 pub(crate) mod receiver;
+pub(crate) mod redis;
 pub(crate) mod rejects;
 pub(crate) mod wait;
+pub(crate) mod webhook;

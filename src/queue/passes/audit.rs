@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::store::{Audit, AuditScope, Store, StoreError};
+use crate::alert::AlertKind;
+use crate::store::{Audit, AuditScope, Finding, Ringing, Store, StoreError};
 
 /// Finished jobs do not change: two windows of a day suffice, also when one is missed.
 const RECENT: Duration = Duration::from_secs(2 * 86_400);
@@ -23,6 +24,9 @@ pub(super) async fn run(store: &Store) -> Result<Value, StoreError> {
         tracing::error!(code = finding.code, subject = %finding.subject, "audit: {}", finding.message);
     }
     let findings = crate::run::count_of(audit.findings.len()) + audit.untold;
+    if let Some(first) = audit.findings.first() {
+        store.outbox(&ringing(first, findings)).await?;
+    }
     let subjects: Vec<Value> = audit
         .findings
         .iter()
@@ -30,4 +34,15 @@ pub(super) async fn run(store: &Store) -> Result<Value, StoreError> {
         .map(|finding| json!({ "code": finding.code, "subject": finding.subject }))
         .collect();
     Ok(json!({ "findings": findings, "jobs": audit.jobs, "recipients": audit.recipients, "found": subjects }))
+}
+
+/// One alert for all that was found: who gets it looks with 'enlist audit'.
+fn ringing(first: &Finding, findings: u64) -> Ringing {
+    Ringing {
+        kind: AlertKind::AuditFindings,
+        subject: "audit".to_owned(),
+        job: None,
+        message: format!("the audit found {findings}; the first: {}: {}", first.subject, first.message),
+        details: json!({ "findings": findings, "code": first.code, "subject": first.subject }),
+    }
 }

@@ -26,5 +26,6 @@ pub(super) async fn run(store: &Store) -> Result<Value, StoreError> {
             "took a job from a holder that died or hangs"
         );
     }
-    Ok(json!({ "jobs": swept.iter().map(|job| job.job.0).collect::<Vec<_>>() }))
+    let keys = store.reset_dead_keys(GRACE).await?;
+    Ok(json!({ "keys": keys.pending + keys.failed, "jobs": swept.iter().map(|job| job.job.0).collect::<Vec<_>>() }))
 }
