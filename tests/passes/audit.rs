@@ -51,6 +51,26 @@ both! {
         assert!(text.starts_with("nothing is wrong\nlooked at 3 finished jobs and "), "{text}");
     }
 
+    fn a_notification_key_on_two_rows_is_found_and_the_scheduled_audit_rings(db: Db) {
+        let home = Home::new();
+        home.write("a.csv", data::clean(20, 1));
+        let enqueue = ["enqueue", "a.csv", "--list", "l", "--create-list", "--notify", "http://127.0.0.1:9/", "--json"];
+        let job = home.enlist(&db).args(enqueue).run().expect(0).count("job").to_string();
+        home.enlist(&db).args(["jobs", "cancel", &job]).run().expect(0);
+        audit(&home, &db).expect(0);
+        // As after a restore in parts: the rows are there, the unique index is not.
+        db.execute(
+            "CREATE TABLE again AS SELECT * FROM notifications; DROP TABLE notifications;
+             ALTER TABLE again RENAME TO notifications; INSERT INTO notifications SELECT * FROM notifications",
+        );
+        let found = audit(&home, &db).expect(3);
+        let codes: Vec<String> = findings(&found).into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, ["notification_twice"], "{}", found.told());
+        pass(&home, &db, "audit");
+        let rung = "SELECT CAST(count(*) AS BIGINT) FROM alert_outbox WHERE kind = 'audit_findings'";
+        assert_eq!(db.number(rung), Some(1));
+    }
+
     fn each_impossibility_is_found(db: Db) {
         let home = Home::new();
         let [a, b, _] = healthy(&home, &db);
