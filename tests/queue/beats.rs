@@ -9,6 +9,7 @@ use enlist::settings::Blank;
 use enlist::store::{Admission, Beat, QueueTerms};
 
 use crate::common::engine::{Db, Engine};
+use crate::common::postgres::Server;
 use crate::common::wait::wait_until;
 use crate::store::{ask, list, open, settings};
 
@@ -35,7 +36,10 @@ async fn beat(db: &Db) {
 
 #[tokio::test]
 async fn ten_thousand_heartbeats_are_hot_and_the_table_of_jobs_does_not_grow_on_postgres() {
-    let db = Db::fresh(Engine::Postgres);
+    // Nothing else may hold an old snapshot of the database: while one is open a full page cannot be tidied, and the
+    // server's own look at its tables, or a busy machine, would decide what is counted here.
+    let server = Server::start_with("autovacuum = off");
+    let db = Db::on(&server);
     beat(&db).await;
     let stat = |column: &str| {
         db.number(&format!("SELECT CAST({column} AS BIGINT) FROM pg_stat_user_tables WHERE relname = 'jobs'"))
@@ -43,11 +47,9 @@ async fn ten_thousand_heartbeats_are_hot_and_the_table_of_jobs_does_not_grow_on_
     };
     wait_until("the statistics are in", Duration::from_secs(30), || stat("n_tup_upd") > BEATS);
     let (all, hot) = (stat("n_tup_upd"), stat("n_tup_hot_upd"));
-    // A page is tidied only when no older transaction can see what is on it: where the machine is busy, or the server
-    // looks at the table for its statistics, some updates find their page full. An indexed column would make it all.
-    assert!(hot * 100 >= all * 90, "{hot} of {all} updates were HOT");
+    assert!(hot * 100 >= all * 99, "{hot} of {all} updates were HOT");
     let pages = db.number("SELECT CAST(pg_relation_size('enlist.jobs') / 8192 AS BIGINT)").unwrap_or_default();
-    assert!(pages <= 64, "one job takes {pages} pages after {BEATS} heartbeats");
+    assert!(pages <= 8, "one job takes {pages} pages after {BEATS} heartbeats");
 }
 
 #[tokio::test]
