@@ -38,10 +38,40 @@ pub struct Part {
     pub refused_again: Vec<(u64, RefusedAs)>,
 }
 
+/// A part whose rows are folded, ready to be written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FoldedPart {
+    /// What is written, wave after wave.
+    pub waves: Vec<Wave>,
+    /// How many rows were taken.
+    pub taken: usize,
+    /// As in `Part`.
+    pub rejects: Vec<Reject>,
+    /// As in `Part`.
+    pub blank: u64,
+    /// As in `Part`.
+    pub mended: Vec<RefusedAs>,
+    /// As in `Part`.
+    pub refused_again: Vec<(u64, RefusedAs)>,
+}
+
 impl Part {
+    /// Folds its rows.
+    pub fn fold(self) -> FoldedPart {
+        let Self { recipients, rejects, blank, mended, refused_again } = self;
+        FoldedPart { taken: recipients.len(), waves: fold(recipients), rejects, blank, mended, refused_again }
+    }
+}
+
+impl FoldedPart {
     /// Whether committing it would write nothing but a position.
     pub fn is_empty(&self) -> bool {
-        self.recipients.is_empty() && self.rejects.is_empty() && self.blank == 0
+        self.taken == 0 && self.rejects.is_empty() && self.blank == 0
+    }
+
+    /// How many of the taken rows were folded into others.
+    pub fn duplicates(&self) -> usize {
+        self.taken - self.waves.iter().map(Vec::len).sum::<usize>()
     }
 }
 
@@ -147,36 +177,31 @@ pub struct Folded {
 ///
 /// Rows of one phone fold into one while their version stays the same; another version starts the next
 /// wave (rule 13). A file without versions gives one wave.
-pub fn fold(rows: Vec<Recipient>) -> Vec<Wave> {
-    let mut waves: Vec<Wave> = Vec::new();
-    let mut latest: HashMap<Phone, (usize, usize)> = HashMap::with_capacity(rows.len());
-    let expected = rows.len();
+pub fn fold(mut rows: Vec<Recipient>) -> Vec<Wave> {
+    // Stable: the rows of one phone stay in file order.
+    rows.sort_by(|a, b| a.phone.cmp(&b.phone));
+    let mut waves: Vec<Wave> = vec![Vec::with_capacity(rows.len())];
+    // In which wave the phone at hand was seen last.
+    let mut wave = 0;
     for row in rows {
-        let next = match latest.get(&row.phone) {
-            None => 0,
-            Some(&(wave, place)) => {
-                let entry = waves.get_mut(wave).and_then(|entries| entries.get_mut(place));
-                match entry {
-                    Some(entry) if entry.recipient.version == row.version => {
-                        entry.copies += 1;
-                        entry.recipient.fold(row);
-                        continue;
-                    }
-                    _ => wave + 1,
-                }
+        let latest = waves.get_mut(wave).and_then(|entries| entries.last_mut());
+        match latest.filter(|latest| latest.recipient.phone == row.phone) {
+            Some(latest) if latest.recipient.version == row.version => {
+                latest.copies += 1;
+                latest.recipient.fold(row);
+                continue;
             }
-        };
-        if waves.len() <= next {
-            waves.push(Vec::with_capacity(if next == 0 { expected } else { 0 }));
+            Some(_) => wave += 1,
+            None => wave = 0,
         }
-        if let Some(wave) = waves.get_mut(next) {
-            latest.insert(row.phone.clone(), (next, wave.len()));
-            wave.push(Folded { recipient: row, copies: 1 });
+        if waves.len() <= wave {
+            waves.push(Vec::new());
+        }
+        if let Some(entries) = waves.get_mut(wave) {
+            entries.push(Folded { recipient: row, copies: 1 });
         }
     }
-    for wave in &mut waves {
-        wave.sort_unstable_by(|a, b| a.recipient.phone.cmp(&b.recipient.phone));
-    }
+    waves.retain(|wave| !wave.is_empty());
     waves
 }
 

@@ -34,7 +34,9 @@
 //! Only [`store`] knows SQL, and nothing above it knows that there are two engines: one body serves both
 //! through the macro `on!`, and a constant that differs is named with its engine. SQLite merges old and new
 //! rows in Rust inside its write transaction, PostgreSQL in one statement per part; a test holds both to the
-//! same outcome with random parts.
+//! same outcome with random parts. Both begin with what costs least and turn to that only where it does not hold: into a
+//! list that knows nobody of a part its rows are simply written (COPY on PostgreSQL), refused as a whole by the primary
+//! key as soon as one is known; and rows that say exactly what is stored are told before anything is locked or merged.
 //!
 //! # The rules that make it exactly-once
 //!

@@ -346,5 +346,9 @@ pub fn is_invisible(c: char) -> bool {
 
 /// White space of any script and invisible marks off both ends: how every cell is read.
 pub fn trim(text: &str) -> &str {
+    // Nearly every cell begins and ends with a sign of ASCII and needs no closer look.
+    if let (Some(b'!'..=b'~'), Some(b'!'..=b'~')) = (text.as_bytes().first(), text.as_bytes().last()) {
+        return text;
+    }
     text.trim_matches(|c: char| c.is_whitespace() || is_invisible(c))
 }

@@ -20,7 +20,7 @@ fn recipient((phone, name, note, version): (u8, Option<u8>, Option<u8>, Option<i
     Recipient {
         phone: Phone::stored(format!("+9053200000{phone:02}")),
         name: name.map(|n| format!("name {n}")),
-        attributes: vec![note.map(|n| format!("note {n}"))],
+        attributes: [note.map(|n| format!("note {n}"))].into_iter().collect(),
         version,
     }
 }
@@ -32,7 +32,7 @@ fn recipients(versions: impl Strategy<Value = Option<i64>>) -> impl Strategy<Val
 
 /// One row at a time, as an import with batches of one row would apply them.
 fn apply(table: &mut BTreeMap<Phone, Known>, row: &Recipient) -> bool {
-    let note = row.attributes.first().cloned().flatten();
+    let note = row.attributes.iter().next().flatten().map(str::to_owned);
     let Some(known) = table.get_mut(&row.phone) else {
         table.insert(row.phone.clone(), (row.name.clone(), note, row.version));
         return true;

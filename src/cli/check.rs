@@ -231,8 +231,8 @@ fn shown(row: &PreviewRow, settings: &Settings) -> Shown {
         Outcome::Blank => (None, None, None),
         Outcome::Reject(reject) => (None, Some(reject.reason.code()), Some(reject.detail.clone())),
         Outcome::Recipient(recipient) => {
-            let said = settings.attribute_keys().zip(&recipient.attributes);
-            let attributes = said.filter_map(|(key, value)| Some((key.to_owned(), value.clone()?.into()))).collect();
+            let said = settings.attribute_keys().zip(recipient.attributes.iter());
+            let attributes = said.filter_map(|(key, value)| Some((key.to_owned(), value?.into()))).collect();
             let phone = recipient.phone.as_str().to_owned();
             (Some(Stored { phone, name: recipient.name.clone(), attributes }), None, None)
         }

@@ -158,8 +158,8 @@ fn folded(batch: &Batch, lines: &mut Lines, names: &[String]) -> Vec<DuplicateRo
 
 /// The columns in which a row said something that was not kept.
 fn replaced(row: &Recipient, kept: &Recipient, names: &[String]) -> Vec<String> {
-    let said = std::iter::once(&row.name).chain(&row.attributes);
-    let stands = std::iter::once(&kept.name).chain(&kept.attributes);
+    let said = std::iter::once(row.name.as_deref()).chain(row.attributes.iter());
+    let stands = std::iter::once(kept.name.as_deref()).chain(kept.attributes.iter());
     let pairs = names.iter().zip(said.zip(stands));
     pairs.filter(|(_, (said, stands))| said.is_some() && said != stands).map(|(name, _)| name.clone()).collect()
 }

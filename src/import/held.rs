@@ -133,6 +133,8 @@ impl Hand<'_> {
             Ok(Ok(())) => fault,
             Ok(Err(StoreError::LeaseLost)) => superseded_or_lost(session, fault).await,
             // The lease ends by itself; the next run takes the job over at once, because this process is gone.
+            // A disk that is full has no room for the hand-back either, and the fault says so already.
+            Ok(Err(StoreError::DiskFull(_))) if fault.code == Code::DiskFull => fault,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the job could not be handed back");
                 fault

@@ -1,4 +1,4 @@
-//! A lane: parts in file order, each folded and committed.
+//! A lane: folded parts in file order, each committed.
 //!
 //! Owns the order within a lane and the retries of a part (rules 6 and 17). It does not know the other
 //! lanes. Invariant: a part is committed from the position at which the lane stands, or not at all.
@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::Receiver;
 
 use crate::backoff::PART;
-use crate::batch::{Part, fold};
+use crate::batch::FoldedPart;
 use crate::import::reader::Message;
 use crate::import::tally::Tally;
 use crate::job::{JobId, JobKey};
@@ -69,7 +69,7 @@ impl Lane {
                 }
                 Message::End(end) => {
                     if self.at.byte < end.byte {
-                        self.commit(end, Part::default()).await?;
+                        self.commit(end, FoldedPart::default()).await?;
                     }
                 }
             }
@@ -77,14 +77,11 @@ impl Lane {
         Ok(self.at)
     }
 
-    async fn commit(&mut self, to: Position, part: Part) -> Result<(), StoreError> {
+    async fn commit(&mut self, to: Position, part: FoldedPart) -> Result<(), StoreError> {
         let range = Range { from: self.at, to };
-        let recipients = part.recipients.len();
-        let waves = fold(part.recipients);
-        let kept: usize = waves.iter().map(Vec::len).sum();
         let counts = Counts {
-            rows: count_of(recipients + part.rejects.len()),
-            duplicates: count_of(recipients - kept),
+            rows: count_of(part.taken + part.rejects.len()),
+            duplicates: count_of(part.duplicates()),
             rejected: count_of(part.rejects.len()),
             blank: part.blank,
             ..Counts::default()
@@ -93,7 +90,7 @@ impl Lane {
         let mended = self.mends.filter(|_| !taken.is_empty() || !refused_again.is_empty());
         let mended = mended.map(|origin| Mended { origin, taken, refused_again });
         let key = RunKey::new(&self.key, self.generation, self.lane, self.lanes, range);
-        let write = PartWrite { key, lane: self.lane, range, waves, rejects: part.rejects, mended, counts };
+        let write = PartWrite { key, lane: self.lane, range, waves: part.waves, rejects: part.rejects, mended, counts };
         let written = self.commit_with_retries(&write).await?;
         self.at = to;
         self.tally.add(self.lane, to, written);

@@ -18,13 +18,16 @@ use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 use crate::fault::{Code, Fault};
 use crate::header::fold_header;
 use crate::phone::PhoneRules;
-use crate::recipient::Recipient;
+use crate::recipient::{Recipient, Values};
 use crate::reject::{Reason, Refusal, Reject};
 use crate::row::Row;
 use crate::settings::{Blank, Columns, Constants, HeaderRow, Origin, Settings, ShortRows, trim};
 
 /// What databases and spreadsheets write where there is nothing. `NA` is not among them: it is Namibia.
 const NOTHING: [&str; 10] = ["NULL", "(NULL)", "\\N", "N/A", "n/a", "#N/A", "#NULL!", "NaN", "#YOK", "#Δ/Υ"];
+
+/// The longest of them, in bytes.
+const NOTHING_MAX: usize = 6;
 
 pub use crate::batch::Outcome;
 
@@ -150,11 +153,14 @@ impl Normaliser {
             },
             None => None,
         };
-        let attributes = self.attributes.iter().map(|filled| match filled {
-            Filled::Cell(at) => self.stated(Cow::Borrowed(value(cells.get(*at)))),
-            Filled::Constant(text) => Some(text.clone()),
-        });
-        Ok(Some(Recipient { phone, name, attributes: attributes.collect(), version }))
+        let mut attributes = Values::with_capacity(self.attributes.len(), self.attribute_bytes(row));
+        for filled in &self.attributes {
+            attributes.push(match filled {
+                Filled::Cell(at) => self.stated(value(cells.get(*at))),
+                Filled::Constant(text) => Some(text),
+            });
+        }
+        Ok(Some(Recipient { phone, name, attributes, version }))
     }
 
     /// The row as text, once it is known to be text in every cell.
@@ -243,13 +249,23 @@ impl Normaliser {
         let name = one_line(value(cells.get(at)));
         match too_long(&name, self.max_name_length) {
             Some(detail) => Err((Some(at), Refusal::new(Reason::FieldTooLong, detail))),
-            None => Ok(self.stated(name)),
+            None if self.stated(&name).is_none() => Ok(None),
+            None => Ok(Some(name.into_owned())),
         }
     }
 
     /// What a cell states: nothing where it is empty, unless empty cells are to clear.
-    fn stated(&self, text: Cow<'_, str>) -> Option<String> {
-        if text.is_empty() && self.blank == Blank::Keep { None } else { Some(text.into_owned()) }
+    fn stated<'a>(&self, text: &'a str) -> Option<&'a str> {
+        if text.is_empty() && self.blank == Blank::Keep { None } else { Some(text) }
+    }
+
+    /// How much room the attributes of a row take at most, in bytes.
+    fn attribute_bytes(&self, row: &Row) -> usize {
+        let bytes = self.attributes.iter().map(|filled| match filled {
+            Filled::Cell(at) => row.cells.get(*at).map_or(0, std::ops::Range::len),
+            Filled::Constant(text) => text.len(),
+        });
+        bytes.sum()
     }
 }
 
@@ -268,7 +284,7 @@ impl<'a> Cells<'a> {
 
 /// A trimmed cell, empty where it holds a word for nothing.
 fn value(cell: &str) -> &str {
-    if NOTHING.contains(&cell) { "" } else { cell }
+    if cell.len() <= NOTHING_MAX && NOTHING.contains(&cell) { "" } else { cell }
 }
 
 /// How a name is longer than what is allowed, if it is.
@@ -290,6 +306,9 @@ fn constant_name(constants: &Constants, most: Option<u32>) -> Result<Option<Stri
 
 /// A name on one line: runs of white space become one blank, characters are composed (NFC).
 fn one_line(text: &str) -> Cow<'_, str> {
+    if is_plain(text.as_bytes()) {
+        return Cow::Borrowed(text);
+    }
     let spaced = if text.split(' ').all(|word| !word.is_empty() && !word.contains(char::is_whitespace)) {
         Cow::Borrowed(text)
     } else {
@@ -299,4 +318,22 @@ fn one_line(text: &str) -> Cow<'_, str> {
         IsNormalized::Yes => spaced,
         _ => Cow::Owned(spaced.nfc().collect()),
     }
+}
+
+/// Whether a name has no white space but single blanks, and no character that could be composed, as far as bytes tell:
+/// those of Latin and Greek names below U+0300 and from U+0388 to U+03FF.
+fn is_plain(name: &[u8]) -> bool {
+    let mut before = b' ';
+    let plain = name.iter().all(|&byte| {
+        let last = std::mem::replace(&mut before, byte);
+        match byte {
+            b' ' => last != b' ',
+            b'!'..=b'~' => true,
+            // The second byte: after 0xCE it would be U+0387, which is composed to another.
+            0x80..=0xBF => last != 0xCE || byte >= 0x88,
+            0xC3..=0xCB | 0xCE | 0xCF => true,
+            _ => false,
+        }
+    });
+    plain && before != b' '
 }

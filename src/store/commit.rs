@@ -5,13 +5,15 @@
 
 use sqlx::types::Json;
 
-use crate::batch::Wave;
+use crate::batch::{Folded, Wave};
 use crate::crash;
 use crate::job::JobId;
 use crate::position::Range;
+use crate::recipient::Values;
 use crate::reject::Reject;
 use crate::run::{Counts, RunKey};
 use crate::store::admit::as_i64;
+use crate::store::approach::Course;
 use crate::store::mended::Mended;
 use crate::store::session::{Merge, Session, position_pair};
 use crate::store::{Pool, StoreError, now, postgres, postgres_part, sqlite, sqlite_part};
@@ -55,7 +57,8 @@ pub(crate) struct WaveCounts {
 /// Where a part's rows go: one connection inside its transaction.
 pub(crate) trait PartSink {
     /// Upserts one wave (rules 12 and 13).
-    async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError>;
+    async fn upsert(&mut self, target: &UpsertTarget<'_>, merge: &Merge, wave: &Wave)
+    -> Result<WaveCounts, StoreError>;
     /// Stores refused rows.
     async fn insert_rejects(&mut self, job: JobId, rejects: &[Reject]) -> Result<(), StoreError>;
     /// Notes which rows that were refused earlier are taken, and which are refused once more.
@@ -64,7 +67,7 @@ pub(crate) trait PartSink {
 
 /// Into which list, on behalf of which job.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct UpsertTarget {
+pub(crate) struct UpsertTarget<'a> {
     pub(crate) list: i64,
     pub(crate) job: i64,
     /// The newest older job of the list that may still go on; 0 when there is none.
@@ -72,6 +75,8 @@ pub(crate) struct UpsertTarget {
     /// A row that this job confirms without changing it must carry this job's number all the same as long as
     /// such a job exists, or that older job would overwrite it later (rule 13).
     pub(crate) newest_open: i64,
+    /// Which way into the table has paid so far.
+    pub(crate) course: &'a Course,
 }
 
 const MOVE_LANE: &str = "UPDATE job_lanes SET byte = $4, line = $5 WHERE job_id = $1 AND lane = $2 AND byte = $3";
@@ -122,7 +127,7 @@ macro_rules! commit_part {
         if !part.waves.is_empty() {
             let (list, newest_open): (i64, i64) =
                 sqlx::query_as(LIST_AND_OPEN).bind(lease.job.0).fetch_one(&mut *tx).await?;
-            let target = UpsertTarget { list, job: lease.job.0, newest_open };
+            let target = UpsertTarget { list, job: lease.job.0, newest_open, course: &session.course };
             for wave in &part.waves {
                 counts.apply((*tx).upsert(&target, &session.merge, wave).await?);
             }
@@ -154,6 +159,17 @@ macro_rules! commit_part {
         crash::point("import::after_commit");
         Ok(Written { counts })
     }};
+}
+
+impl WaveCounts {
+    /// Adds what became of other rows.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.inserted += other.inserted;
+        self.updated += other.updated;
+        self.unchanged += other.unchanged;
+        self.stale += other.stale;
+        self.opted_out += other.opted_out;
+    }
 }
 
 impl Counts {
@@ -189,20 +205,26 @@ impl Session {
 }
 
 /// The attributes that a recipient states, as JSON text with sorted keys; empty ones are left out.
-pub(crate) fn attributes_json(json_keys: &[String], values: &[Option<String>]) -> String {
-    let mut json = String::with_capacity(16 + values.len() * 32);
+pub(crate) fn attributes_json(json_keys: &[String], values: &Values) -> String {
+    let mut json = String::with_capacity(16 + json_keys.len() * 32);
+    push_attributes(&mut json, json_keys, values);
+    json
+}
+
+/// Appends the same.
+pub(crate) fn push_attributes(json: &mut String, json_keys: &[String], values: &Values) {
     json.push('{');
-    for (key, value) in json_keys.iter().zip(values) {
-        let Some(value) = value.as_deref().filter(|value| !value.is_empty()) else { continue };
-        if json.len() > 1 {
+    let mut first = true;
+    for (key, value) in json_keys.iter().zip(values.iter()) {
+        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
+        if !std::mem::take(&mut first) {
             json.push(',');
         }
         json.push_str(key);
         json.push(':');
-        push_json_string(&mut json, value);
+        push_json_string(json, value);
     }
     json.push('}');
-    json
 }
 
 /// Appends a JSON string, escaped as RFC 8259 demands.
@@ -216,15 +238,10 @@ pub(crate) fn push_json_string(json: &mut String, value: &str) {
     }
 }
 
-/// How many rows of `wave` stand for one of `phones`, which are sorted as the wave is.
-pub(crate) fn copies_of(wave: &Wave, phones: &[String]) -> u64 {
-    let find = |phone: &String| wave.binary_search_by(|folded| folded.recipient.phone.as_str().cmp(phone.as_str()));
-    phones
-        .iter()
-        .filter_map(|phone| find(phone).ok())
-        .filter_map(|place| wave.get(place))
-        .map(|folded| folded.copies)
-        .sum()
+/// How many rows of the input `rows`, sorted by phone, stand for one of `phones`.
+pub(crate) fn copies_of(rows: &[&Folded], phones: &[String]) -> u64 {
+    let find = |phone: &String| rows.binary_search_by(|folded| folded.recipient.phone.as_str().cmp(phone.as_str()));
+    phones.iter().filter_map(|phone| find(phone).ok()).filter_map(|place| rows.get(place)).map(|row| row.copies).sum()
 }
 
 /// Reject columns for one statement.
@@ -239,8 +256,8 @@ mod tests {
     #[test]
     fn attributes_are_json_with_empty_ones_left_out() {
         let keys: Vec<String> = ["\"a\\\"b\"", "\"c\"", "\"d\""].map(str::to_owned).to_vec();
-        let values = [Some("x\"y\n".to_owned()), Some(String::new()), Some("ş".to_owned())];
+        let values = [Some("x\"y\n"), Some(""), Some("ş")].into_iter().collect();
         assert_eq!(attributes_json(&keys, &values), r#"{"a\"b":"x\"y\n","d":"ş"}"#);
-        assert_eq!(attributes_json(&keys, &[None, None, None]), "{}");
+        assert_eq!(attributes_json(&keys, &[None::<&str>; 3].into_iter().collect()), "{}");
     }
 }

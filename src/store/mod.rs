@@ -5,6 +5,7 @@
 //! one transaction (`commit`), and every change of a job's state is a compare-and-set.
 
 mod admit;
+mod approach;
 mod attempt;
 mod audit;
 mod claim;
@@ -33,6 +34,7 @@ mod outbox;
 mod outlook;
 mod overlay;
 mod postgres;
+mod postgres_copy;
 mod postgres_part;
 mod profiles;
 mod reconcile;
@@ -41,6 +43,7 @@ mod retention;
 mod session;
 mod sqlite;
 mod sqlite_part;
+mod sqlite_rows;
 mod steer;
 mod sweep;
 mod target;

@@ -36,6 +36,8 @@ pub(crate) async fn connect(
     let millis = patience.as_millis().to_string();
     let named = options.clone().application_name(name).options([
         ("search_path", SCHEMA),
+        // A part is planned as if it were dear, and compiling its statement would take longer than running it.
+        ("jit", "off"),
         ("lock_timeout", millis.as_str()),
         ("idle_in_transaction_session_timeout", millis.as_str()),
     ]);

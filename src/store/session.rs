@@ -15,6 +15,7 @@ use crate::position::Position;
 use crate::run::Counts;
 use crate::settings::{Blank, Settings};
 use crate::store::admit::as_i64;
+use crate::store::approach::{Approach, Course};
 use crate::store::overlay::Origin;
 use crate::store::target::Kind;
 use crate::store::{CLOSE_PATIENCE, Pool, Store, StoreError, now, on, postgres};
@@ -59,6 +60,7 @@ pub struct Session {
     /// Heartbeats of PostgreSQL have a connection of their own; SQLite's queue with the writer.
     beats: Pool,
     pub(crate) merge: Merge,
+    pub(crate) course: Course,
     /// What the store stands over, when it is a scratch store.
     pub(crate) origin: Option<Origin>,
 }
@@ -108,6 +110,9 @@ const BEAT_CONNECTIONS: u32 = 3;
 
 const LANES: &str = "SELECT lane, byte, line FROM job_lanes WHERE job_id = $1 ORDER BY lane";
 
+/// Whether the job's list holds anybody.
+const ANYBODY: &str = "SELECT EXISTS (SELECT 1 FROM recipients r JOIN jobs j ON j.list_id = r.list_id WHERE j.id = $1)";
+
 const STATE: &str = "SELECT state FROM jobs WHERE id = $1";
 
 const BEAT: &str = "UPDATE jobs SET lease_until = $4, progress = $5, beat_at = $6
@@ -124,7 +129,9 @@ impl Store {
     /// Opens the connections of a job in hand: `writers` for rows and one for heartbeats.
     pub async fn session(&self, lease: Lease, settings: &Settings, writers: u16) -> Result<Session, StoreError> {
         let (pool, beats) = self.session_pools(&lease, writers).await?;
-        Ok(Session { lease, pool, beats, merge: Merge::new(settings), origin: self.origin.clone() })
+        let known: bool = on!(&pool, |db| sqlx::query_scalar(ANYBODY).bind(lease.job.0).fetch_one(db).await?);
+        let course = Course::new(if known { Approach::Compare } else { Approach::Copy });
+        Ok(Session { lease, pool, beats, merge: Merge::new(settings), course, origin: self.origin.clone() })
     }
 
     /// The same job in hand on new connections, after the old ones failed. Holds no lease by itself: ask with a
@@ -134,7 +141,15 @@ impl Store {
     /// dead, and one of them may stand in a transaction that locks a lane (rule 16).
     pub async fn session_again(&self, old: &Session, writers: u16) -> Result<Session, StoreError> {
         let (pool, beats) = self.session_pools(&old.lease, writers).await?;
-        Ok(Session { lease: old.lease.clone(), pool, beats, merge: old.merge.clone(), origin: self.origin.clone() })
+        let course = Course::new(Approach::Compare);
+        Ok(Session {
+            lease: old.lease.clone(),
+            pool,
+            beats,
+            merge: old.merge.clone(),
+            course,
+            origin: self.origin.clone(),
+        })
     }
 
     /// Connections for rows and for heartbeats. Sessions that bear the same name are ended.

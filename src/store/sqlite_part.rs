@@ -12,10 +12,12 @@ use crate::batch::{Folded, Wave};
 use crate::job::JobId;
 use crate::recipient::Recipient;
 use crate::reject::Reject;
+use crate::run::count_of;
 use crate::settings::Blank;
 use crate::store::commit::{PartSink, UpsertTarget, WaveCounts, attributes_json, push_json_string, reject_place};
 use crate::store::mended::{Mended, note_sqlite};
 use crate::store::session::Merge;
+use crate::store::sqlite_rows::{self, Conflict, Statement, Written, statement_rows};
 use crate::store::{StoreError, sqlite};
 
 /// What is stored about one phone.
@@ -29,23 +31,8 @@ struct Stored {
     status: String,
 }
 
-const ANY: &str = "SELECT EXISTS (SELECT 1 FROM recipients WHERE list_id = $1)";
-
 const STORED: &str = "SELECT r.phone, r.name, r.attributes, r.source_version, r.job_id, r.status
     FROM json_each($2) j CROSS JOIN recipients r ON r.list_id = $1 AND r.phone = j.value";
-
-/// Each element of $4 is `[phone, name, attributes, version]`.
-const WRITE: &str = "INSERT INTO recipients
-      (list_id, job_id, created_job_id, source_version, created_at, updated_at, phone, name, attributes)
-    SELECT $1, $2, $2, j.value ->> 3, $3, $3, j.value ->> 0, j.value ->> 1, j.value ->> 2
-    FROM json_each($4) j
-    WHERE true
-    ON CONFLICT (list_id, phone) DO UPDATE
-    SET name = excluded.name,
-        attributes = excluded.attributes,
-        source_version = excluded.source_version,
-        job_id = excluded.job_id,
-        updated_at = excluded.updated_at";
 
 const CONFIRM: &str = "UPDATE recipients SET job_id = $2
     WHERE list_id = $1 AND phone IN (SELECT value FROM json_each($3))";
@@ -71,9 +58,9 @@ const REJECTS: &str = "INSERT INTO rejects (job_id, byte, line, column_name, rea
 pub(crate) const HOLDS: &str = "SELECT id FROM jobs WHERE id = $1 AND state = 'running' AND fence = $2 AND owner = $3";
 
 /// How a recipient meets what is stored about its phone.
-enum Meeting {
+enum Meeting<'a> {
     /// Something changes: the whole new row.
-    Written { name: Option<String>, attributes: String, version: Option<i64> },
+    Written(Written<'a>),
     /// It is as the row says.
     Unchanged,
     /// What is stored is newer.
@@ -81,13 +68,45 @@ enum Meeting {
 }
 
 impl PartSink for SqliteConnection {
-    async fn upsert(&mut self, target: &UpsertTarget, merge: &Merge, wave: &Wave) -> Result<WaveCounts, StoreError> {
-        let any: bool = sqlx::query_scalar(ANY).bind(target.list).fetch_one(&mut *self).await?;
-        let known = if any { Known::Some } else { Known::None };
+    async fn upsert(
+        &mut self,
+        target: &UpsertTarget<'_>,
+        merge: &Merge,
+        wave: &Wave,
+    ) -> Result<WaveCounts, StoreError> {
+        let now: i64 = sqlx::query_scalar(sqlite::NOW).fetch_one(&mut *self).await?;
         let mut counts = WaveCounts::default();
+        // Into a new list everybody is new: nothing needs to be read as long as nobody is met. The next statement is
+        // made while SQLite, on a thread of its own, is busy with this one.
+        let mut rest = wave.as_slice();
+        let prepare = |rest: &[Folded]| {
+            let rows = rest.get(..statement_rows(rest.len())).unwrap_or_default();
+            let written = rows.iter().map(|folded| new_row(&folded.recipient, merge));
+            let statement = Statement::new(target, now, written, Conflict::Refuse)?;
+            Ok::<_, StoreError>((statement, rows.len()))
+        };
+        let mut next = if rest.is_empty() { None } else { Some(prepare(rest)?) };
+        while let Some((statement, rows)) = next.take() {
+            let behind = rest.get(rows..).unwrap_or_default();
+            let (taken, following) = tokio::join!(biased; statement.run(self), async {
+                if behind.is_empty() { Ok(None) } else { prepare(behind).map(Some) }
+            });
+            if !taken? {
+                break;
+            }
+            counts.inserted += count_of(rows);
+            rest = behind;
+            next = following?;
+        }
         // A wave names each phone once, so its pieces do not meet.
-        for piece in wave.chunks(MERGED) {
-            merge_piece(self, target, merge, piece, known, &mut counts).await?;
+        let mut look = Look::first(target);
+        for piece in rest.chunks(MERGED) {
+            let left = match look {
+                Look::Same => without_same(self, target, merge, piece, &mut counts).await?,
+                Look::All => piece.iter().collect(),
+            };
+            look = look.after(piece.len(), left.len());
+            merge_piece(self, target, merge, &left, now, &mut counts).await?;
         }
         Ok(counts)
     }
@@ -145,51 +164,89 @@ async fn insert_short_rejects(
     Ok(())
 }
 
-/// Whether the list held anybody before a wave.
+/// A recipient whom nobody knows yet.
+fn new_row<'a>(recipient: &'a Recipient, merge: &Merge) -> Written<'a> {
+    Written {
+        phone: recipient.phone.as_str(),
+        name: recipient.name.as_deref().filter(|name| !name.is_empty()),
+        attributes: attributes_json(&merge.json_keys, &recipient.attributes),
+        version: recipient.version,
+    }
+}
+
+/// Whether rows that say exactly what is stored, nearly all of a rerun, are told by SQLite itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Known {
-    Some,
-    None,
+enum Look {
+    Same,
+    All,
+}
+
+impl Look {
+    /// While an older job may still go on, each row that is met must be told one by one (rule 13).
+    fn first(target: &UpsertTarget<'_>) -> Self {
+        if target.newest_open > 0 { Self::All } else { Self::Same }
+    }
+
+    /// It costs as much as reading a row costs, and pays when a fifth of them need not be read.
+    fn after(self, rows: usize, left: usize) -> Self {
+        if left * 5 > rows * 4 { Self::All } else { self }
+    }
+}
+
+/// Counts the rows of a piece that say exactly what is stored; the others.
+async fn without_same<'a>(
+    connection: &mut SqliteConnection,
+    target: &UpsertTarget<'_>,
+    merge: &Merge,
+    piece: &'a [Folded],
+    counts: &mut WaveCounts,
+) -> Result<Vec<&'a Folded>, StoreError> {
+    let mut left = Vec::new();
+    let mut rest = piece;
+    while let Some((rows, behind)) = rest.split_at_checked(statement_rows(rest.len()))
+        && !rows.is_empty()
+    {
+        let written = rows.iter().map(|folded| new_row(&folded.recipient, merge));
+        let same = sqlite_rows::same(connection, target, written).await?;
+        left.extend(rows.iter().enumerate().filter(|(place, _)| !same.contains(place)).map(|(_, folded)| folded));
+        counts.unchanged += count_of(same.len());
+        rest = behind;
+    }
+    Ok(left)
 }
 
 /// Reads the old rows of a piece of a wave, merges and writes.
 async fn merge_piece(
     connection: &mut SqliteConnection,
-    target: &UpsertTarget,
+    target: &UpsertTarget<'_>,
     merge: &Merge,
-    wave: &[Folded],
-    known: Known,
+    wave: &[&Folded],
+    now: i64,
     counts: &mut WaveCounts,
 ) -> Result<(), StoreError> {
-    let mut stored: HashMap<String, Stored> = HashMap::new();
-    if known == Known::Some {
-        let phones = json_array(wave.iter().map(|folded| folded.recipient.phone.as_str()));
-        let rows: Vec<Stored> =
-            sqlx::query_as(STORED).bind(target.list).bind(phones).fetch_all(&mut *connection).await?;
-        stored = rows.into_iter().map(|row| (row.phone.clone(), row)).collect();
+    if wave.is_empty() {
+        return Ok(());
     }
+    let phones = json_array(wave.iter().map(|folded| folded.recipient.phone.as_str()));
+    let rows: Vec<Stored> = sqlx::query_as(STORED).bind(target.list).bind(phones).fetch_all(&mut *connection).await?;
+    let stored: HashMap<&str, &Stored> = rows.iter().map(|row| (row.phone.as_str(), row)).collect();
     let mut confirmed: Vec<&str> = Vec::new();
-    let mut writes = String::from("[");
+    let mut writes: Vec<Written<'_>> = Vec::new();
     for folded in wave {
-        if writes.len() >= JSON_MAX {
-            write_rows(connection, target, &mut writes).await?;
-        }
         let recipient = &folded.recipient;
         let phone = recipient.phone.as_str();
         let Some(old) = stored.get(phone) else {
             counts.inserted += 1;
-            let name = recipient.name.as_deref().filter(|name| !name.is_empty());
-            let attributes = attributes_json(&merge.json_keys, &recipient.attributes);
-            push_write(&mut writes, phone, name, &attributes, recipient.version);
+            writes.push(new_row(recipient, merge));
             continue;
         };
         if old.status == "opted_out" {
             counts.opted_out += folded.copies;
         }
         match meet(old, recipient, target.job, merge) {
-            Meeting::Written { name, attributes, version } => {
+            Meeting::Written(row) => {
                 counts.updated += 1;
-                push_write(&mut writes, phone, name.as_deref(), &attributes, version);
+                writes.push(row);
             }
             Meeting::Unchanged => {
                 counts.unchanged += 1;
@@ -203,7 +260,10 @@ async fn merge_piece(
             }
         }
     }
-    write_rows(connection, target, &mut writes).await?;
+    while !writes.is_empty() {
+        let rows = writes.split_off(writes.len() - statement_rows(writes.len()));
+        Statement::new(target, now, rows.into_iter(), Conflict::Replace)?.run(connection).await?;
+    }
     if !confirmed.is_empty() {
         let phones = json_array(confirmed.into_iter());
         sqlx::query(CONFIRM).bind(target.list).bind(target.job).bind(phones).execute(&mut *connection).await?;
@@ -211,23 +271,8 @@ async fn merge_piece(
     Ok(())
 }
 
-/// Writes the rows that `writes` has gathered, and begins another array.
-async fn write_rows(
-    connection: &mut SqliteConnection,
-    target: &UpsertTarget,
-    writes: &mut String,
-) -> Result<(), StoreError> {
-    if writes.len() > 1 {
-        writes.push(']');
-        let writes = std::mem::replace(writes, String::from("["));
-        let now: i64 = sqlx::query_scalar(sqlite::NOW).fetch_one(&mut *connection).await?;
-        sqlx::query(WRITE).bind(target.list).bind(target.job).bind(now).bind(writes).execute(&mut *connection).await?;
-    }
-    Ok(())
-}
-
 /// Decides what a row does to what is stored, as `UPSERT_KEEP` and `UPSERT_CLEAR` do in SQL.
-fn meet(old: &Stored, new: &Recipient, job: i64, merge: &Merge) -> Meeting {
+fn meet<'a>(old: &'a Stored, new: &'a Recipient, job: i64, merge: &Merge) -> Meeting<'a> {
     let applies = match (new.version, old.source_version) {
         (Some(new), Some(old)) if new != old => new > old,
         _ => job >= old.job_id.unwrap_or(0),
@@ -235,42 +280,26 @@ fn meet(old: &Stored, new: &Recipient, job: i64, merge: &Merge) -> Meeting {
     if !applies {
         return Meeting::Stale;
     }
-    let stated = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+    let stated = new.name.as_deref().filter(|name| !name.is_empty());
     let name = match merge.clears_name {
-        Blank::Clear => stated(&new.name),
-        Blank::Keep => stated(&new.name).or_else(|| old.name.clone()),
+        Blank::Clear => stated,
+        Blank::Keep => stated.or(old.name.as_deref()),
     };
     let mut attributes = old.attributes.0.clone();
     for key in &merge.cleared {
         attributes.remove(key);
     }
-    for (key, value) in merge.keys.iter().zip(&new.attributes) {
-        if let Some(value) = stated(value) {
-            attributes.insert(key.clone(), value);
+    for (key, value) in merge.keys.iter().zip(new.attributes.iter()) {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            attributes.insert(key.clone(), value.to_owned());
         }
     }
     let version = new.version.or(old.source_version);
-    if name == old.name && attributes == old.attributes.0 && version == old.source_version {
+    if name == old.name.as_deref() && attributes == old.attributes.0 && version == old.source_version {
         return Meeting::Unchanged;
     }
-    let json = serde_json::to_string(&attributes).unwrap_or_else(|_| "{}".to_owned());
-    Meeting::Written { name, attributes: json, version }
-}
-
-fn push_write(writes: &mut String, phone: &str, name: Option<&str>, attributes: &str, version: Option<i64>) {
-    open_row(writes);
-    push_json_string(writes, phone);
-    writes.push(',');
-    push_optional(writes, name);
-    writes.push(',');
-    // The document is kept as text: as a JSON value it would be read and printed anew.
-    push_json_string(writes, attributes);
-    writes.push(',');
-    match version {
-        Some(version) => writes.push_str(&version.to_string()),
-        None => writes.push_str("null"),
-    }
-    writes.push(']');
+    let attributes = serde_json::to_string(&attributes).unwrap_or_else(|_| "{}".to_owned());
+    Meeting::Written(Written { phone: new.phone.as_str(), name, attributes, version })
 }
 
 fn open_row(rows: &mut String) {

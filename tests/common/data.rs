@@ -118,10 +118,10 @@ pub(crate) fn last_names(csv: &str) -> std::collections::BTreeMap<String, String
     csv.lines().skip(1).filter_map(cells).collect()
 }
 
-fn name(random: &mut fastrand::Rng) -> String {
+pub(crate) fn name(random: &mut fastrand::Rng) -> String {
     format!("{} {}", random.choice(FIRST).unwrap_or_default(), random.choice(LAST).unwrap_or_default())
 }
 
-fn city(random: &mut fastrand::Rng) -> &'static str {
+pub(crate) fn city(random: &mut fastrand::Rng) -> &'static str {
     random.choice(CITIES).unwrap_or_default()
 }

@@ -285,8 +285,8 @@ pub(super) fn normalise(data: &[u8]) {
             Outcome::Blank => {}
             Outcome::Recipient(one) => {
                 assert_eq!(rules.read(one.phone.as_str(), None).as_ref(), Ok(&one.phone), "a phone is its own text");
-                assert_eq!(one.attributes.len(), settings.columns.attributes.len());
-                for text in one.name.iter().chain(one.attributes.iter().flatten()) {
+                assert_eq!(one.attributes.iter().count(), settings.columns.attributes.len());
+                for text in one.name.as_deref().into_iter().chain(one.attributes.iter().flatten()) {
                     assert!(!text.contains('\0'), "no database text holds it");
                 }
             }

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use crate::common::cli::{Enlist, Home};
 use crate::common::data;
 use crate::common::engine::{Db, Engine};
+use crate::common::halt::Halted;
 use crate::common::mount::{Tmpfs, can_mount};
 use crate::common::oracle::Snapshot;
 use crate::common::postgres::Server;
@@ -29,7 +30,9 @@ fn survive_a_full_disk(db: &Db, disk: &Tmpfs) {
     for full in 1..=2 {
         let output = import(&home, db).run();
         output.stopped(4, "disk_full");
-        assert_eq!(output.json()["state"], "interrupted", "full for the {full}. time: {}", output.told());
+        // To write down that it stopped takes room as well, and there may be none.
+        let state = output.json()["state"].as_str().map(str::to_owned).expect("it has one");
+        assert!(["interrupted", "running"].contains(&&*state), "full for the {full}. time: {}", output.told());
         assert!(output.count("rows") > 0 && output.count("rows") < 60_000, "{}", output.told());
         assert_eq!(output.count("rows"), db.committed_rows(), "{}", output.told());
     }
@@ -199,16 +202,10 @@ fn a_log_that_cannot_be_read_without_writing_is_no_silent_loss() {
     import(&home, &db).run().expect(0);
     // A writer that is killed leaves its last commits in the log.
     home.write("more.csv", data::clean(20_000, 2));
-    let line = ["import", "more.csv", "--list", "x", "--batch-size", "500", "--json"];
-    let mut running = home.enlist(&db).args(line).spawn();
-    crate::common::wait::wait_until("rows are committed", std::time::Duration::from_secs(60), || {
-        running.ended() || db.committed_rows() > 500
-    });
-    running.kill9();
+    let line = ["import", "more.csv", "--list", "x", "--writers", "1", "--batch-size", "500", "--json"];
+    Halted::after(home.enlist(&db).args(line), &db, 1, 500).kill(&db);
     let log = disk.path().join("x.db-wal");
-    if std::fs::metadata(&log).map_or(0, |found| found.len()) == 0 {
-        panic!("the killed writer left no log");
-    }
+    assert!(std::fs::metadata(&log).is_ok_and(|found| found.len() > 0), "the killed writer left no log");
     // What is read without the log would be older than what was committed.
     let _ = std::fs::remove_file(disk.path().join("x.db-shm"));
     disk.freeze();
