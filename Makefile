@@ -1,6 +1,6 @@
 # make test: everything, on both engines. make lint: format, clippy, documentation, all with warnings denied.
 # make fuzz: each fuzz target for SECONDS; 'cargo install cargo-fuzz' first.
-.PHONY: test lint fuzz postgresql redis faketime moto bench-queue
+.PHONY: test lint fuzz postgresql redis faketime moto sqlite3 valgrind bench bench-rows bench-check bench-record bench-queue
 SHELL := /bin/bash
 
 # The tests start throwaway servers of their own: Redis, and PostgreSQL from these binaries, or use TEST_DATABASE_URL for all but
@@ -47,6 +47,29 @@ faketime:
 	as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
 	export DEBIAN_FRONTEND=noninteractive; \
 	$$as_root apt-get update -q && $$as_root apt-get install -y -q --no-install-recommends faketime
+
+# The import beside what a user would write by hand, on a PostgreSQL of its own and on SQLite: a table, and target/bench.json.
+bench: postgresql sqlite3
+	cargo bench --locked --bench import
+
+# Decoding and judging rows, without a database.
+bench-rows:
+	cargo bench --locked --bench rows
+
+# How many instructions decoding and judging take, within 5 % of what is recorded; bench-record records them anew.
+bench-check: valgrind
+	cargo bench --locked --bench instructions
+
+bench-record: valgrind
+	cargo bench --locked --bench instructions -- record
+
+# Installs the command of the same name where apt-get exists and none is found.
+sqlite3 valgrind:
+	@if command -v $@ >/dev/null; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then echo "the benchmarks need $@: install it" >&2; exit 1; fi; \
+	as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	$$as_root apt-get update -q && $$as_root apt-get install -y -q --no-install-recommends $@
 
 # Jobs per second with 1, 4 and 8 workers, and claims beside a million finished jobs, on both engines.
 bench-queue: postgresql
